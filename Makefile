@@ -1,0 +1,42 @@
+# Everything is run from .venv, which is rebuilt only when pyproject.toml or constraints.txt changes.
+PYTHON ?= python3
+BIN    := .venv/bin
+STAMP  := .venv/.installed
+
+# Extra arguments, e.g. `make test PYTEST_FLAGS="-n 2 -k colouring"`.
+PYTEST_FLAGS  ?=
+MEASURE_FLAGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint slow bench figures clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z ]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(STAMP)  ## learn, predict and forget a class in one short script
+	$(BIN)/python examples/demo.py
+
+test: lint  ## linters, types, import direction, then every test not marked slow
+	$(BIN)/pytest $(PYTEST_FLAGS)
+
+lint: $(STAMP)  ## ruff, mypy and import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+slow: $(STAMP)  ## the tests marked slow or datasets
+	$(BIN)/pytest -m "slow or datasets" $(PYTEST_FLAGS)
+
+bench figures: $(STAMP)  ## measure accuracy and speed afresh
+	$(BIN)/python benchmarks/measure.py $(MEASURE_FLAGS)
+
+clean:  ## remove the environment, the caches and built packages
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	@touch $@

@@ -1,0 +1,91 @@
+"""Ridge heads on random projections (paper, eq. 6 to 10), solved from the cards of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gddsg.core.class_card import ClassCard, Moments
+
+REGULARISATION_GRID = tuple(10 ** (k / 2) for k in range(-8, 5))
+"""Candidates for λ, relative to the mean eigenvalue tr(Gram) / M, so that the scale of the features is no matter."""
+
+_WITHOUT_HELD_OUT = 0.1  # the middle of the range in which the best λ lay on real features
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeHead:
+    """The head of one class group: ``scores = h(x) weights``.
+
+    Attributes
+    ----------
+    weights : ``(projection_dim, n_group_classes)`` float64, Θ of the paper.
+    regularisation : the chosen λ.
+    """
+
+    weights: Tensor
+    regularisation: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Spectrum:
+    """``Gram = basis diag(values) basisᵀ``, and the cross-correlation in that basis."""
+
+    values: Tensor  # (q,)
+    basis: Tensor  # (projection_dim, q)
+    cross: Tensor  # (q, n_classes)
+
+    def weights(self, regularisation: float) -> Tensor:
+        """Θ = (Gram + λ I)⁻¹ C in the basis, ``(q, n_classes)`` (eq. 7)."""
+        return self.cross / (self.values + regularisation)[:, None]
+
+
+def ridge_head(cards: Sequence[ClassCard]) -> RidgeHead:
+    """Choose λ on the held-out sums, then solve on all samples of the group's cards."""
+    learnt, held_out = [[card.projected] for card in cards], [card.held_out for card in cards]
+    regularisation = choose_regularisation(_spectrum(learnt), held_out)
+    everything = _spectrum([[card.projected, card.held_out] for card in cards])
+    return RidgeHead(everything.basis @ everything.weights(regularisation), regularisation)
+
+
+def choose_regularisation(spectrum: _Spectrum, held_out: Sequence[Moments]) -> float:
+    """The λ with the least squared error on the held-out samples, known by their sums only (eq. 11)."""
+    scale = float(spectrum.values.sum()) / len(spectrum.basis) or 1.0
+    if sum(moments.count for moments in held_out) == 0 or len(spectrum.values) == 0:
+        return _WITHOUT_HELD_OUT * scale
+    sums = torch.stack([moments.total for moments in held_out]) @ spectrum.basis
+    rows = _second_moment_rows(held_out) @ spectrum.basis
+    unseen = sum(moments.residual for moments in held_out) / len(spectrum.basis)
+
+    def held_out_error(regularisation: float) -> float:
+        # Σ ‖y - Θᵀh‖² = n - 2 tr(Θᵀ HᵀY) + tr(Θᵀ HᵀH Θ); the energy the factors lost counts as isotropic
+        theta = spectrum.weights(regularisation)
+        fit = (rows @ theta).square().sum() + unseen * theta.square().sum()
+        return float(fit - 2 * (sums * theta.T).sum())
+
+    return min((scale * relative for relative in REGULARISATION_GRID), key=held_out_error)
+
+
+def _spectrum(shares: Sequence[Sequence[Moments]]) -> _Spectrum:
+    """Spectrum of a group's Gram matrix, primal (M × M) or dual (rows × rows), whichever is smaller."""
+    rows = torch.cat([_second_moment_rows(share) for share in shares])
+    cross = torch.stack([torch.stack([m.total for m in share]).sum(0) for share in shares], dim=1)
+    if len(rows) < rows.shape[1]:
+        values, vectors = torch.linalg.eigh(rows @ rows.T)
+        keep = values > values[-1:].clamp(min=1e-300) * 1e-12
+        basis = rows.T @ (vectors[:, keep] / values[keep].sqrt())
+    else:
+        values, vectors = torch.linalg.eigh(rows.T @ rows)
+        keep = values > values[-1:].clamp(min=1e-300) * 1e-12
+        basis = vectors[:, keep]
+    return _Spectrum(values[keep], basis, basis.T @ cross)
+
+
+def _second_moment_rows(share: Sequence[Moments]) -> Tensor:
+    """Rows whose ``rowsᵀ rows`` is the sum of h hᵀ over all samples: the scatter factors and √n times the means."""
+    parts = [moments.factor.double() for moments in share]
+    means = [(moments.mean * moments.count**0.5)[None] for moments in share]
+    return torch.cat(parts + means)

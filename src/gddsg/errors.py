@@ -1,0 +1,41 @@
+"""The exceptions this package raises; catching `GddsgError` catches them all."""
+
+from sklearn.exceptions import NotFittedError
+
+__all__ = [
+    "GddsgError",
+    "InputError",
+    "InputTypeError",
+    "MissingExtraError",
+    "ModelFileError",
+    "NotLearntError",
+    "UnknownClassError",
+]
+
+
+class GddsgError(Exception):
+    """Base of every error below, never raised itself."""
+
+
+class InputError(GddsgError, ValueError):
+    """Raised when data or parameters handed in cannot be used as they are."""
+
+
+class InputTypeError(InputError, TypeError):
+    """Raised when what was handed in is of a kind that can never be features."""
+
+
+class NotLearntError(GddsgError, NotFittedError):  # type: ignore[misc]  # scikit-learn ships no types
+    """Raised when a prediction is asked of a learner that has learnt no class yet."""
+
+
+class UnknownClassError(GddsgError, LookupError):
+    """Raised when a class is named that the model does not know."""
+
+
+class MissingExtraError(GddsgError, ImportError):
+    """Raised when a feature needs an optional dependency that is not installed."""
+
+
+class ModelFileError(GddsgError, OSError):
+    """Raised when a model file cannot be read or written."""

@@ -1,0 +1,452 @@
+"""GDDSG: class cards, colour groups, group identification and one ridge head a group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gddsg.core.calibration import Novelty
+from gddsg.core.class_card import ClassCard
+from gddsg.core.discriminant import Discriminant, ScatterPool
+from gddsg.core.explanation import Explanation, Rival
+from gddsg.core.grouping import ClassGroups, canonical_groups, extend_groups, without
+from gddsg.core.identification import SoftVote, group_counts, group_probabilities
+from gddsg.core.projection import project
+from gddsg.core.ridge import RidgeHead, ridge_head
+from gddsg.core.similarity_graph import Distance, Label, SimilarityGraph, similarity_graph
+from gddsg.core.transform import View, apply_view, signed_root
+from gddsg.errors import InputError, ModelFileError, UnknownClassError
+from gddsg.learners.base import Learner, like
+from gddsg.store.model_file import read_model, write_model
+
+_HEAD_WEIGHT = 2.0  # head scores regress 0 and 1, so a head moves the log-odds of two classes by about this at most
+_PLAUSIBLE_LOG_ODDS = 6.0  # a class this far behind the best stays behind, whatever a head says
+_ROWS_AT_ONCE = 2048
+_ROOT_MUST_GAIN = 0.5  # signed features take the root only if it halves the expected error: the estimate is a rough one
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "grouping": ("canonical", "arrival"),
+    "identification": ("evidence", "vote"),
+    "decision": ("soft", "hard"),
+    "feature_transform": ("auto", "none"),
+    "distance": ("cosine", "euclidean"),
+}
+
+
+class GDDSG(Learner):
+    """Class-incremental classifier on frozen features whose result does not depend on the order of classes.
+
+    A class card keeps sums of a class, never a sample. Classes that look alike are put into different groups by
+    colouring their similarity graph. An input's group is identified first; inside it a ridge head on random
+    projections decides. All of this is a function of the set of cards, computed when it is asked for.
+
+    Parameters
+    ----------
+    projection_dim : M, width of the random projection under the heads.
+    rank : directions kept of a class's scatter; heads keep a quarter of them.
+    grouping : ``"canonical"`` colours the graph of all classes; ``"arrival"`` is the paper's rule, in which old classes
+        never move, so that groups depend on the order of arrival.
+    identification : ``"evidence"``, a regularised quadratic discriminant; or ``"vote"``, the paper's soft vote of
+        random forest, nearest neighbours and LightGBM.
+    decision : ``"soft"`` weighs all groups by their probability; ``"hard"`` commits to the likeliest group and takes
+        its head's best class, as the paper does.
+    feature_transform : ``"auto"`` takes the square root of non-negative features, and for others chooses from the cards
+        between a sign-preserving root and none; ``"none"`` leaves features as they are.
+    distance : between class centroids, for the similarity graph.
+    seed : of the random projection.
+    device : torch device for the card's arithmetic.
+
+    Attributes
+    ----------
+    classes_ : sorted classes.
+    cards_ : class cards by label.
+    class_groups_ : tuple of groups, each a tuple of labels.
+    similarity_graph_ : graph of similar classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> cats, dogs, fish = (rng.normal(centre, 1, (40, 8)) for centre in np.eye(3, 8) * 9)
+    >>> model = GDDSG(projection_dim=64)
+    >>> model = model.partial_fit(cats, ["cat"] * 40).partial_fit(dogs, ["dog"] * 40)
+    >>> model = model.partial_fit(fish, ["fish"] * 40)
+    >>> [str(label) for label in model.predict(np.stack([cats[0], fish[0]]))]
+    ['cat', 'fish']
+    >>> [str(label) for label in model.forget("fish").classes_]
+    ['cat', 'dog']
+
+    References
+    ----------
+    "Order-Robust Class Incremental Learning: Graph-Driven Dynamic Similarity Grouping", CVPR 2025.
+    """
+
+    cards_: dict[Label, ClassCard]
+
+    def __init__(
+        self,
+        projection_dim: int = 2_000,
+        rank: int = 64,
+        grouping: Literal["canonical", "arrival"] = "canonical",
+        identification: Literal["evidence", "vote"] = "evidence",
+        decision: Literal["soft", "hard"] = "soft",
+        feature_transform: Literal["auto", "none"] = "auto",
+        distance: Distance = "cosine",
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.projection_dim = projection_dim
+        self.rank = rank
+        self.grouping = grouping
+        self.identification = identification
+        self.decision = decision
+        self.feature_transform = feature_transform
+        self.distance = distance
+        self.seed = seed
+        self.device = device
+
+    # ---------------------------------------------------------------- learning
+
+    def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
+        self._check_parameters()
+        names, cards = np.array(labels), {}
+        for label in sorted(set(labels)):
+            rows = features[torch.from_numpy(names == label).to(features.device)]
+            cards[label] = ClassCard.of(rows, self._project, self.rank, plain=self.feature_transform == "none")
+        self._take_in(cards)
+
+    def _project(self, features: Tensor) -> Tensor:
+        view = features if self.feature_transform == "none" else signed_root(features)
+        return project(view, self.projection_dim, self.seed)
+
+    def _take_in(self, newcomers: Mapping[Label, ClassCard]) -> None:
+        """Merge cards into the model's; the paper's grouping then places those never seen before."""
+        old: dict[Label, ClassCard] = getattr(self, "cards_", {})
+        merged = {k: old[k].merge(card, self.rank) if k in old else card for k, card in newcomers.items()}
+        cards = {**old, **merged}
+        if self.grouping == "arrival":
+            graph = similarity_graph(cards, self.distance)
+            self.arrival_groups_ = extend_groups(
+                getattr(self, "arrival_groups_", ()), graph, newcomers.keys() - old.keys()
+            )
+        self._set_cards(cards)
+
+    def _set_cards(self, cards: Mapping[Label, ClassCard]) -> None:
+        self.cards_ = {label: cards[label] for label in sorted(cards)}
+        known = vars(self).get("_memo", _Memo())
+        self._memo = _Memo(known.pools, known.heads)
+
+    def merge(self, other: GDDSG) -> Self:
+        """Take in all that another model has learnt; both must share features, projection and rank."""
+        self._check_mergeable(other)
+        if not other.__sklearn_is_fitted__():
+            return self
+        with self._all_or_nothing():
+            self._take_in(other.cards_)
+            self.n_features_in_ = other.n_features_in_
+            self.classes_ = np.array(list(self.cards_))
+        return self
+
+    def _check_mergeable(self, other: GDDSG) -> None:
+        if not isinstance(other, GDDSG):
+            raise InputError(f"A {type(other).__name__} was given; expected is another GDDSG model.")
+        names = ("projection_dim", "rank", "seed", "feature_transform")
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in names}
+        if self.__sklearn_is_fitted__() and other.__sklearn_is_fitted__():
+            pairs["n_features_in_"] = (self.n_features_in_, other.n_features_in_)
+            pairs["type of labels"] = (self.classes_.dtype.kind, other.classes_.dtype.kind)
+        differing = [f"{name} ({a!r} here, {b!r} there)" for name, (a, b) in pairs.items() if a != b]
+        if differing:
+            raise InputError(f"These models cannot be merged, they differ in {', '.join(differing)}. Learn one again.")
+
+    def forget(self, label: Label) -> Self:
+        """Delete a class: the model is then as if it had never learnt it (with ``grouping="canonical"``)."""
+        self._inputs_known(label)
+        self.arrival_groups_ = without(getattr(self, "arrival_groups_", ()), label)
+        self._set_cards({k: card for k, card in self.cards_.items() if k != label})
+        if self.cards_:
+            self.classes_ = np.array(list(self.cards_))
+        else:
+            del self.classes_, self.n_features_in_, self.cards_
+        return self
+
+    def _inputs_known(self, label: Label) -> None:
+        known = getattr(self, "cards_", {})
+        if label not in known:
+            some = ", ".join(repr(k) for k in list(known)[:10]) or "none yet"
+            raise UnknownClassError(f"The class {label!r} is not in this model. Its {len(known)} classes: {some}.")
+
+    def _check_parameters(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise InputError(f"{name}={getattr(self, name)!r} was given; expected is one of {', '.join(choices)}.")
+        for name in ("projection_dim", "rank"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise InputError(f"{name}={value!r} was given; expected is a whole number from 1.")
+
+    # ---------------------------------------------------------------- prediction
+
+    def predict(self, X: Any, reject: float | None = None, unknown: Label = "unknown") -> Any:
+        """Labels of the rows of ``X``.
+
+        Parameters
+        ----------
+        X : features ``(n_samples, n_features)``.
+        reject : share of known inputs to keep, such as 0.99; inputs less like any class than that get ``unknown``.
+        unknown : the label for them.
+        """
+        features = self._inputs(X)
+        labels = self.classes_[self._log_probabilities(features).argmax(1).numpy()]
+        if reject is not None:
+            labels = self._rejected(features, labels, reject, unknown)
+        return like(labels, X)
+
+    def _rejected(self, features: Tensor, labels: Any, reject: float, unknown: Label) -> Any:
+        if not 0 < reject <= 1:
+            raise InputError(f"reject={reject!r} was given; expected is the share of known inputs to keep, in (0, 1].")
+        strange = (self.novelty(features) > self._derived.novelty.limit(reject)).numpy()
+        if isinstance(unknown, str) != (labels.dtype.kind == "U"):
+            labels = labels.astype(object)
+        return np.where(strange, np.array(unknown, dtype=object if labels.dtype == object else None), labels)
+
+    def novelty(self, X: Any) -> Any:
+        """How unlike every known class each row is; higher is stranger (unbounded, see :class:`Novelty`)."""
+        features = self._inputs(X).cpu()
+        return like(self._derived.novelty.of(apply_view(features, self._derived.view)).numpy(), X)
+
+    def _log_probabilities(self, features: Tensor) -> Tensor:
+        return torch.cat([self._chunk_log_probabilities(chunk) for chunk in features.cpu().split(_ROWS_AT_ONCE)])
+
+    def _chunk_log_probabilities(self, features: Tensor) -> Tensor:
+        derived, groups = self._derived, self._derived.group_of_class
+        vectors = apply_view(features, derived.view)
+        evidence = derived.discriminant.scores(vectors).log_softmax(1)
+        if self.identification == "vote":
+            group_evidence = derived.vote.probabilities(vectors).clamp(min=1e-12).log()
+        else:
+            group_evidence = group_probabilities(evidence.exp(), groups).clamp(min=1e-300).log()
+        if self.decision == "hard":
+            return self._committed(features, group_evidence)
+        within = _log_share(self._heard(features, evidence), groups)
+        return (group_evidence[:, groups] + within).log_softmax(1)
+
+    def _heard(self, features: Tensor, evidence: Tensor) -> Tensor:
+        """Evidence with the heads' opinion added wherever two or more plausible classes share a group."""
+        plausible = evidence > evidence.amax(1, keepdim=True) - _PLAUSIBLE_LOG_ODDS
+        contested = group_counts(plausible, self._derived.group_of_class) > 1  # (n, n_groups)
+        heard, asking = evidence.clone(), contested.any(1)
+        projected = self._project_exactly(features[asking])
+        for group in torch.nonzero(contested.any(0))[:, 0].tolist():
+            rows, columns = contested[:, group], self._derived.columns[group]
+            opinion = projected[rows[asking]] @ self._derived.head(group).weights
+            heard[torch.nonzero(rows), torch.tensor(columns)] += _HEAD_WEIGHT * opinion
+        return heard
+
+    def _committed(self, features: Tensor, group_evidence: Tensor) -> Tensor:
+        """The paper's decision: the likeliest group, and its head alone inside it."""
+        out = torch.full((len(features), len(self.classes_)), -700.0, dtype=torch.float64)  # e^-700: as good as never
+        chosen, projected = group_evidence.argmax(1), self._project_exactly(features)
+        for group in chosen.unique().tolist():
+            rows, columns = chosen == group, self._derived.columns[group]
+            scores = _HEAD_WEIGHT * projected[rows] @ self._derived.head(group).weights
+            out[torch.nonzero(rows), torch.tensor(columns)] = scores.log_softmax(1)
+        return out
+
+    def _project_exactly(self, features: Tensor) -> Tensor:
+        """h(x) in float64, so that a row's score is its own whatever the batch it comes in."""
+        return self._project(features.double())
+
+    def explain(self, x: Any) -> Explanation:
+        """Why one input ``(n_features,)`` gets its label: groups, rivals, novelty."""
+        row = x[None] if isinstance(x, Tensor | np.ndarray) and x.ndim == 1 else [x] if np.ndim(x) == 1 else x
+        features = self._inputs(row)
+        if len(features) != 1:
+            raise InputError(f"{len(features)} rows were given; explain takes one input at a time.")
+        derived, labels = self._derived, self.classes_.tolist()
+        probabilities = self._log_probabilities(features).exp()[0]
+        groups = group_probabilities(probabilities[None], derived.group_of_class)[0]
+        best = int(probabilities.argmax())
+        order = probabilities.argsort(descending=True)[: min(6, len(labels))].tolist()
+        graph, group = derived.graph, int(derived.group_of_class[best])
+        rivals = tuple(
+            Rival(
+                label=labels[c],
+                probability=float(probabilities[c]),
+                group=int(derived.group_of_class[c]),
+                similar=bool(graph.adjacency[best, c]),
+                distance=float(graph.distances[best, c]),
+            )
+            for c in order
+            if c != best
+        )
+        return Explanation(
+            label=labels[best],
+            probability=float(probabilities[best]),
+            group=group,
+            group_members=tuple(derived.groups[group]),
+            group_probabilities={g: float(p) for g, p in enumerate(groups)},
+            rivals=rivals,
+            novelty=float(np.asarray(self.novelty(features))[0]),
+            novelty_limit=derived.novelty.limit(0.99),
+        )
+
+    # ---------------------------------------------------------------- derived state
+
+    @property
+    def class_groups_(self) -> ClassGroups:
+        """The class groups, each a tuple of labels of which no two are similar."""
+        return self._derived.groups
+
+    @property
+    def similarity_graph_(self) -> SimilarityGraph:
+        """The graph of similar classes; ``.to_networkx()`` draws and analyses it."""
+        return self._derived.graph
+
+    @property
+    def _derived(self) -> _Derived:
+        self._require_learnt()
+        if self._memo.derived is None:
+            self._memo.derived = _Derived(self)
+        return self._memo.derived
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        if "_memo" in state:
+            state["_memo"] = _Memo()
+        return state
+
+    # ---------------------------------------------------------------- model files
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to one file, atomically: a reader finds the old model or the new one."""
+        self._require_learnt()
+        keys = {label: f"{type(label).__name__}:{label}" for label in self.cards_}
+        header = {
+            "model": "GDDSG",
+            "parameters": {name: _plain(value) for name, value in self.get_params().items() if name != "device"},
+            "n_features": self.n_features_in_,
+            "arrival_groups": [list(group) for group in getattr(self, "arrival_groups_", ())],
+        }
+        write_model(path, header, {keys[label]: card.to_bytes() for label, card in self.cards_.items()})
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], device: str = "cpu") -> Self:
+        """Read a model that :meth:`save` wrote. Opening a file never runs code from it."""
+        header, cards = read_model(path)
+        try:
+            if header["model"] != "GDDSG":
+                raise ValueError(f"it holds a {header['model']} model")
+            model = cls(**header["parameters"], device=device)
+            model.n_features_in_ = int(header["n_features"])
+            model.arrival_groups_ = tuple(tuple(group) for group in header["arrival_groups"])
+            model._set_cards({_label(key): ClassCard.from_bytes(body) for key, body in cards.items()})
+            model.classes_ = np.array(list(model.cards_))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{path} is not a GDDSG model this version can read: {error}.") from error
+        return model
+
+
+@dataclass(eq=False)
+class _Memo:
+    """What has been derived from the cards so far; thrown away, but for reusable parts, whenever a card changes."""
+
+    pools: dict[str, ScatterPool] = field(default_factory=dict)
+    heads: dict[tuple[Label, ...], tuple[tuple[ClassCard, ...], RidgeHead]] = field(default_factory=dict)
+    derived: _Derived | None = None
+
+
+class _Derived:
+    """Everything that follows from the set of cards, each part computed when first asked for."""
+
+    def __init__(self, model: GDDSG) -> None:
+        self._cards = model.cards_
+        self._memo = model._memo
+        self._seed = model.seed
+        self._distance: Distance = model.distance
+        self._plain = model.feature_transform == "none"
+        self._arrival = model.arrival_groups_ if model.grouping == "arrival" else None
+
+    @cached_property
+    def graph(self) -> SimilarityGraph:
+        return similarity_graph(self._cards, self._distance)
+
+    @cached_property
+    def groups(self) -> ClassGroups:
+        return canonical_groups(self.graph) if self._arrival is None else self._arrival
+
+    @cached_property
+    def columns(self) -> dict[int, list[int]]:
+        """Columns of ``classes_`` that belong to each group."""
+        position = {label: i for i, label in enumerate(self._cards)}
+        return {g: [position[label] for label in group] for g, group in enumerate(self.groups)}
+
+    @cached_property
+    def group_of_class(self) -> Tensor:
+        groups = torch.zeros(len(self._cards), dtype=torch.long)
+        for group, columns in self.columns.items():
+            groups[columns] = group
+        return groups
+
+    @cached_property
+    def _chosen(self) -> tuple[View, Discriminant]:
+        """The view of the features, and its discriminant, with the least expected error."""
+        plain = [card.raw is not None for card in self._cards.values()]
+        if self._plain or not all(plain):
+            view: View = "raw" if self._plain else "root"
+            return view, self._discriminant(view)
+        root, raw = self._discriminant("root"), self._discriminant("raw")
+        worth_it = root.whitening.expected_error < _ROOT_MUST_GAIN * raw.whitening.expected_error
+        return ("root", root) if worth_it else ("raw", raw)
+
+    def _discriminant(self, view: View) -> Discriminant:
+        moments = {label: getattr(card, view) for label, card in self._cards.items()}
+        pool = self._memo.pools.setdefault(view, ScatterPool())
+        return Discriminant(list(moments.values()), pool.total(moments))
+
+    @property
+    def view(self) -> View:
+        return self._chosen[0]
+
+    @property
+    def discriminant(self) -> Discriminant:
+        return self._chosen[1]
+
+    @cached_property
+    def novelty(self) -> Novelty:
+        return Novelty(self.discriminant)
+
+    @cached_property
+    def vote(self) -> SoftVote:
+        return SoftVote(self.discriminant, self.group_of_class, self._seed)
+
+    def head(self, group: int) -> RidgeHead:
+        """The group's ridge head; solved again only when one of its cards changed."""
+        labels = self.groups[group]
+        cards = tuple(self._cards[label] for label in labels)
+        known = self._memo.heads.get(labels)
+        if known is None or any(a is not b for a, b in zip(known[0], cards, strict=True)):
+            known = self._memo.heads[labels] = (cards, ridge_head(cards))
+        return known[1]
+
+
+def _log_share(scores: Tensor, groups: Tensor) -> Tensor:
+    """Log-probability of each class inside its own group, from unnormalised log-scores."""
+    top = scores.amax(1, keepdim=True)
+    total = group_probabilities((scores - top).exp(), groups).clamp(min=1e-300).log() + top
+    return scores - total[:, groups]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _label(key: str) -> Label:
+    kind, _, name = key.partition(":")
+    return int(name) if kind == "int" else name
