@@ -3,9 +3,10 @@ PYTHON ?= python3
 BIN    := .venv/bin
 STAMP  := .venv/.installed
 
-# Extra arguments, e.g. `make test PYTEST_FLAGS="-n 2 -k colouring"`.
-PYTEST_FLAGS  ?=
-MEASURE_FLAGS ?=
+# Extra arguments, e.g. `make test PYTEST_FLAGS="-k colouring"`.
+PYTEST_FLAGS ?=
+# Folder of feature files (.npz) that `make figures` and `make bench` measure on.
+FEATURES     ?= features
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -29,8 +30,11 @@ lint: $(STAMP)  ## ruff, mypy and import-linter
 slow: $(STAMP)  ## the tests marked slow or datasets
 	$(BIN)/pytest -m "slow or datasets" $(PYTEST_FLAGS)
 
-bench figures: $(STAMP)  ## measure accuracy and speed afresh
-	$(BIN)/python benchmarks/measure.py $(MEASURE_FLAGS)
+figures: $(STAMP)  ## measure accuracy, order invariance, trust and memory on FEATURES=folder
+	$(BIN)/python benchmarks/measure.py $(FEATURES)
+
+bench: $(STAMP)  ## measure speed side by side on FEATURES=folder
+	$(BIN)/python benchmarks/bench_learn.py $(FEATURES)
 
 clean:  ## remove the environment, the caches and built packages
 	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

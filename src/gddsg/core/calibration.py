@@ -12,24 +12,30 @@ from gddsg.core.discriminant import Discriminant, span_inflation
 from gddsg.core.transform import unit
 
 _DIRECTION_WEIGHT = 0.2
+_TINY = 1e-12
 _PSEUDO_FEATURES = 2000
 _POOLED_SAMPLES = 4  # a class's own scatter is trusted like n - 1 samples, the pooled one like these many
-_METRIC_OPTIMISM = 1 / 3  # of the optimism of the metric; the rest cancels between the two distances
+_REACH = 2.0  # times the largest distance of a known input: beyond that distance alone makes an input stranger
 
 
 def pseudo_features(discriminant: Discriminant, per_class: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Gaussian draws from the cards: ``(n_classes · per_class, dim)`` vectors and the index of their class."""
+    """Gaussian draws from the cards: ``(n_classes · per_class, dim)`` vectors and the index of their class.
+
+    A class's covariance is its own mixed with the pooled one, which few samples need more.
+    """
     generator = torch.Generator().manual_seed(seed)
-    spread = discriminant.whitening.values.sqrt()[:, None] * discriminant.whitening.vectors.T
+    pooled = discriminant.whitening.values.sqrt()[:, None] * discriminant.whitening.vectors.T
+
+    def normal(size: int) -> Tensor:
+        return torch.randn(per_class, size, generator=generator, dtype=torch.float64)
+
     draws = []
     for part, mean in zip(discriminant.moments, discriminant.means, strict=True):
-        own = (part.count - 1) / (part.count - 1 + _POOLED_SAMPLES)
-        degrees = max(part.count - 1, 1)
+        own, degrees = (part.count - 1) / (part.count - 1 + _POOLED_SAMPLES), max(part.count - 1, 1)
         basis = part.factor.double() * span_inflation(part) / degrees**0.5
-        z = torch.randn(per_class, len(basis), generator=generator, dtype=torch.float64)
-        noise = torch.randn(per_class, len(spread), generator=generator, dtype=torch.float64)
-        isotropic = (part.residual / 2 / degrees / part.dim) ** 0.5
-        draws.append(mean + own**0.5 * (z @ basis + isotropic * noise) + (1 - own) ** 0.5 * (noise.flip(1) @ spread))
+        residual = (part.residual / 2 / degrees / part.dim) ** 0.5
+        deviation = own**0.5 * (normal(len(basis)) @ basis + residual * normal(part.dim))
+        draws.append(mean + deviation + (1 - own) ** 0.5 * normal(part.dim) @ pooled)
     return torch.cat(draws), torch.arange(len(draws)).repeat_interleave(per_class)
 
 
@@ -48,31 +54,28 @@ class Novelty:
         """Novelty ``(n,)`` of vectors ``(n, dim)``."""
         nearest = self.discriminant.distances(self.discriminant.whiten(vectors)).amin(1)
         angle = (1 - self._cosines(vectors)).amin(1)
-        return self._combine(nearest, angle, vectors)
+        # far away the ratio of two distances levels off, wherever the input is going: then distance itself counts
+        beyond = (nearest / (_REACH * self._known[1] + _TINY) + _TINY).log().clamp(min=0)
+        return _combine(nearest, self._background(vectors), angle) + beyond
 
     def limit(self, kept: float) -> float:
         """The novelty below which a share ``kept`` of known inputs lies, from pseudo-features of the cards."""
-        return float(torch.quantile(self._known, kept))
+        return float(torch.quantile(self._known[0], kept))
 
     @cached_property
-    def _known(self) -> Tensor:
-        """Sorted novelties of known inputs, as fresh samples would have them."""
+    def _known(self) -> tuple[Tensor, float]:
+        """Novelties of known inputs, as fresh samples would have them, and their largest distance."""
         d = self.discriminant
-        per_class = -(-_PSEUDO_FEATURES // len(d.moments))
-        vectors, classes = pseudo_features(d, per_class, seed=0)
-        # the mean has seen its samples: a fresh one lies farther by (n / (n - 1))², and the metric has seen them too
+        vectors, classes = pseudo_features(d, -(-_PSEUDO_FEATURES // len(d.moments)), seed=0)
+        distances, angles = d.distances(d.whiten(vectors)), 1 - self._cosines(vectors)
+        # a mean has seen its samples: fresh ones lie farther from it by (n / (n - 1))²; the metric has seen them too,
+        # which the two distances share, so that half of its effect cancels
         stretch = (d.counts / (d.counts - 1).clamp(min=1)).square()[classes]
-        distances = d.distances(d.whiten(vectors))
-        angles = 1 - self._cosines(vectors)
         rows = torch.arange(len(classes))
-        distances[rows, classes] *= stretch * (1 + _METRIC_OPTIMISM * d.optimism)
+        distances[rows, classes] *= stretch / (1 - min(d.optimism, 0.999)) ** 0.5
         angles[rows, classes] *= stretch
-        return self._combine(distances.amin(1), angles.amin(1), vectors).sort().values
-
-    def _combine(self, nearest: Tensor, angle: Tensor, vectors: Tensor) -> Tensor:
-        tiny = 1e-12
-        relative = (nearest + tiny) / (self._background(vectors) + tiny)
-        return relative.log() + _DIRECTION_WEIGHT * angle.clamp(min=tiny).log()
+        nearest = distances.amin(1)
+        return _combine(nearest, self._background(vectors), angles.amin(1)), float(nearest.max())
 
     def _cosines(self, vectors: Tensor) -> Tensor:
         return unit(vectors.double()) @ unit(self.discriminant.means).T
@@ -95,3 +98,8 @@ class Novelty:
         centred = (vectors.double() - self._centre).T
         whitened: Tensor = torch.linalg.solve_triangular(self._total_cholesky, centred, upper=False)
         return whitened.square().sum(0)
+
+
+def _combine(nearest: Tensor, background: Tensor, angle: Tensor) -> Tensor:
+    relative = (nearest + _TINY) / (background + _TINY)
+    return relative.log() + _DIRECTION_WEIGHT * angle.clamp(min=_TINY).log()

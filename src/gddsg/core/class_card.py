@@ -84,7 +84,7 @@ class Moments:
 
     def merge(self, other: Moments, rank: int) -> Moments:
         """Moments of both sets of vectors together, cut to ``rank`` again; ``a.merge(b)`` equals ``b.merge(a)``."""
-        first, second = sorted((self, other), key=lambda m: (m.count, m.total.numpy().tobytes()))
+        first, second = sorted((self, other), key=lambda m: (m.count, _raw_bytes(m.total), _raw_bytes(m.factor)))
         return first._joined(second, rank)
 
     def _joined(self, other: Moments, rank: int) -> Moments:
@@ -97,6 +97,10 @@ class Moments:
         return Moments(
             self.count + other.count, self.total + other.total, factor, self.residual + other.residual + lost
         )
+
+
+def _raw_bytes(tensor: Tensor) -> bytes:
+    return tensor.numpy().tobytes()
 
 
 def principal_factor(rows: Tensor, rank: int) -> tuple[Tensor, float]:
@@ -177,6 +181,7 @@ class ClassCard:
 
         ``plain`` keeps the moments of the plain features whatever their sign, and those alone.
         """
+        features = features.float()
         hashes = content_hash(features)
         order = np.argsort(hashes, kind="stable")
         features = features[torch.from_numpy(order).to(features.device)]
@@ -221,7 +226,7 @@ class ClassCard:
         """The card that :meth:`to_bytes` wrote."""
         try:
             return _unflatten(*_parse(data))
-        except (struct.error, ValueError, KeyError, TypeError) as error:
+        except (struct.error, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InputError(
                 f"These {len(data)} bytes are not a class card ({error}). Give what ClassCard.to_bytes() wrote."
             ) from error

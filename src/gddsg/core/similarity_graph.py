@@ -14,6 +14,7 @@ from gddsg.core.class_card import ClassCard
 from gddsg.core.transform import unit
 
 Label = int | str
+_ROUNDING = 1e-12
 Distance = Literal["cosine", "euclidean"]
 
 
@@ -50,7 +51,10 @@ def similarity_graph(cards: Mapping[Label, ClassCard], distance: Distance = "cos
     counts = torch.tensor([card.count for card in ordered], dtype=torch.float64)
     centroids = torch.stack([card.feature_sum for card in ordered]) / counts[:, None]
     distances, radii = (_cosine if distance == "cosine" else _euclidean)(ordered, counts, centroids)
-    adjacency = ~(distances > torch.maximum(radii[:, None], radii[None, :]))
+    distances = ((distances + distances.T) / 2).clamp(min=0).fill_diagonal_(0)
+    # classes of one and the same vector have distance and radius 0 up to rounding, and must count as similar
+    scale = 1.0 if distance == "cosine" else float(centroids.abs().max())
+    adjacency = ~(distances > torch.maximum(radii[:, None], radii[None, :]) + _ROUNDING * scale)
     adjacency.fill_diagonal_(False)
     return SimilarityGraph(labels, distances, radii, adjacency)
 

@@ -50,6 +50,11 @@ def expected_calibration_error(
     0.3
     """
     table = np.asarray(probabilities, dtype=np.float64)
+    if table.ndim != 2 or table.shape != (len(np.asarray(labels)), len(np.asarray(classes))) or len(table) == 0:
+        raise InputError(
+            f"Probabilities {table.shape} must have a row for each of the {len(np.asarray(labels))} labels "
+            f"and a column for each of the {len(np.asarray(classes))} classes."
+        )
     confidence, right = table.max(1), np.asarray(classes)[table.argmax(1)] == np.asarray(labels)
     bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
     gaps = np.bincount(bins, weights=right - confidence, minlength=n_bins)

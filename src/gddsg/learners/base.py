@@ -34,7 +34,9 @@ class Learner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
 
     classes_: np.ndarray[Any, Any]
     n_features_in_: int
-    device: str = "cpu"
+    projection_dim: int
+    seed: int
+    device: str
 
     @abstractmethod
     def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
@@ -61,6 +63,7 @@ class Learner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
         classes : not used; scikit-learn's incremental classifiers want all classes in advance, this one never does.
         """
         with self._all_or_nothing():
+            self._check_parameters()
             features = self._features(X, first=not self.__sklearn_is_fitted__())
             labels = self._labels(y, len(features))
             self._learn(features, labels)
@@ -95,6 +98,13 @@ class Learner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
     def test_params(cls) -> dict[str, Any]:
         """Cheap settings for the contract checks."""
         return {"projection_dim": 64, "seed": 0}
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that make no sense; at learning, since ``__init__`` only stores them."""
+        for name, low, high in (("projection_dim", 1, 2**31), ("seed", 0, 2**32)):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or not low <= value < high:
+                raise InputError(f"{name}={value!r} was given; expected is a whole number from {low} to {high - 1}.")
 
     def __sklearn_is_fitted__(self) -> bool:
         return "classes_" in vars(self)

@@ -114,7 +114,6 @@ class GDDSG(Learner):
     # ---------------------------------------------------------------- learning
 
     def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
-        self._check_parameters()
         names, cards = np.array(labels), {}
         for label in sorted(set(labels)):
             rows = features[torch.from_numpy(names == label).to(features.device)]
@@ -140,7 +139,8 @@ class GDDSG(Learner):
     def _set_cards(self, cards: Mapping[Label, ClassCard]) -> None:
         self.cards_ = {label: cards[label] for label in sorted(cards)}
         known = vars(self).get("_memo", _Memo())
-        self._memo = _Memo(known.pools, known.heads)
+        heads = {k: (old, head) for k, (old, head) in known.heads.items() if _are_current(old, k, self.cards_)}
+        self._memo = _Memo(known.pools, heads)
 
     def merge(self, other: GDDSG) -> Self:
         """Take in all that another model has learnt; both must share features, projection and rank."""
@@ -169,6 +169,7 @@ class GDDSG(Learner):
         """Delete a class: the model is then as if it had never learnt it (with ``grouping="canonical"``)."""
         self._inputs_known(label)
         self.arrival_groups_ = without(getattr(self, "arrival_groups_", ()), label)
+        self._memo = _Memo()  # nothing derived from the class may stay in memory
         self._set_cards({k: card for k, card in self.cards_.items() if k != label})
         if self.cards_:
             self.classes_ = np.array(list(self.cards_))
@@ -183,13 +184,12 @@ class GDDSG(Learner):
             raise UnknownClassError(f"The class {label!r} is not in this model. Its {len(known)} classes: {some}.")
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise InputError(f"{name}={getattr(self, name)!r} was given; expected is one of {', '.join(choices)}.")
-        for name in ("projection_dim", "rank"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise InputError(f"{name}={value!r} was given; expected is a whole number from 1.")
+        if not isinstance(self.rank, int | np.integer) or self.rank < 1:
+            raise InputError(f"rank={self.rank!r} was given; expected is a whole number from 1.")
 
     # ---------------------------------------------------------------- prediction
 
@@ -430,10 +430,13 @@ class _Derived:
         """The group's ridge head; solved again only when one of its cards changed."""
         labels = self.groups[group]
         cards = tuple(self._cards[label] for label in labels)
-        known = self._memo.heads.get(labels)
-        if known is None or any(a is not b for a, b in zip(known[0], cards, strict=True)):
-            known = self._memo.heads[labels] = (cards, ridge_head(cards))
-        return known[1]
+        if labels not in self._memo.heads:
+            self._memo.heads[labels] = (cards, ridge_head(cards))
+        return self._memo.heads[labels][1]
+
+
+def _are_current(cards: tuple[ClassCard, ...], labels: tuple[Label, ...], now: Mapping[Label, ClassCard]) -> bool:
+    return all(now.get(label) is card for label, card in zip(labels, cards, strict=True))
 
 
 def _log_share(scores: Tensor, groups: Tensor) -> Tensor:
