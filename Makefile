@@ -19,7 +19,7 @@ demo: $(STAMP)  ## learn, predict and forget a class in one short script
 	$(BIN)/python examples/demo.py
 
 test: lint  ## linters, types, import direction, then every test not marked slow
-	$(BIN)/pytest $(PYTEST_FLAGS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto $(PYTEST_FLAGS)
 
 lint: $(STAMP)  ## ruff, mypy and import-linter
 	$(BIN)/ruff check .

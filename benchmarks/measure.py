@@ -15,6 +15,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -134,26 +135,29 @@ def main() -> None:
         return
     versions = {"gddsg": gddsg.__version__, "torch": torch.__version__, "python": platform.python_version()}
     args.out.parent.mkdir(parents=True, exist_ok=True)
+    paths = sorted(args.folder.glob("*.npz"), key=lambda path: path.stat().st_size)
     with args.out.open("w") as out:
-        for path in sorted(args.folder.glob("*.npz")):
+        for experiment, path in itertools.product(_experiments(args.orders), paths):
             data = load_features(path)
             if args.only and data.name not in args.only.split(","):
                 continue
-            for experiment, result in _experiments(data, path, args.orders):
-                record = {"dataset": data.name, "experiment": experiment, **result, "versions": versions}
-                out.write(json.dumps(record) + "\n")
-                out.flush()
-                print(data.name, experiment, result, flush=True)
+            name, measure = experiment
+            record = {"dataset": data.name, "experiment": name, **measure(data, path), "versions": versions}
+            out.write(json.dumps(record) + "\n")
+            out.flush()
+            print(json.dumps(record), flush=True)
 
 
-def _experiments(data: FeatureSet, path: Path, orders: int) -> Any:
-    yield "accuracy", accuracies(data, 2_000)
-    yield "trust", trust(data)
-    yield "split", split_classes(data)
-    yield "memory", memory(path, 2_000)
-    yield "memory", memory(path, 10_000)
-    yield "order", order_invariance(data, orders)
-    yield "accuracy", accuracies(data, 10_000)
+def _experiments(orders: int) -> list[tuple[str, Callable[[FeatureSet, Path], dict[str, Any]]]]:
+    return [
+        ("accuracy", lambda data, _: accuracies(data, 2_000)),
+        ("trust", lambda data, _: trust(data)),
+        ("split", lambda data, _: split_classes(data)),
+        ("memory", lambda _, path: memory(path, 2_000)),
+        ("memory", lambda _, path: memory(path, 10_000)),
+        ("order", lambda data, _: order_invariance(data, orders)),
+        ("accuracy", lambda data, _: accuracies(data, 10_000)),
+    ]
 
 
 if __name__ == "__main__":

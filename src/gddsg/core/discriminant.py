@@ -148,12 +148,13 @@ class Discriminant:
         return _Whitening(values, vectors, shrinkage, error)
 
     @cached_property
-    def _cholesky(self) -> Tensor:
-        """Factor of T_0."""
+    def _whitener(self) -> Tensor:
+        """``L⁻ᵀ`` for ``T_0 = L Lᵀ``; inverted once, since a triangular solve for every class costs far more."""
         shared = (1 - self.whitening.shrinkage) * self.pooled
         shared.diagonal().add_(self.whitening.shrinkage * self.whitening.level)
-        factor: Tensor = torch.linalg.cholesky(shared)
-        return factor
+        identity = torch.eye(len(shared), dtype=torch.float64)
+        inverse: Tensor = torch.linalg.solve_triangular(torch.linalg.cholesky(shared), identity, upper=False)
+        return inverse.T.contiguous()
 
     @cached_property
     def _whitened_means(self) -> Tensor:
@@ -184,8 +185,7 @@ class Discriminant:
 
     def whiten(self, vectors: Tensor) -> Tensor:
         """Vectors ``(n, dim)`` in coordinates in which T_0 is the identity."""
-        whitened: Tensor = torch.linalg.solve_triangular(self._cholesky, vectors.double().T, upper=False)
-        return whitened.T.contiguous()
+        return vectors.double() @ self._whitener
 
     def distances(self, whitened: Tensor) -> Tensor:
         """Squared distances ``(n, n_classes)`` to the means in the shared metric T_0."""
