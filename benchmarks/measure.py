@@ -11,6 +11,7 @@ import argparse
 import itertools
 import json
 import platform
+import re
 import resource
 import subprocess
 import sys
@@ -113,12 +114,20 @@ def memory(path: Path, projection_dim: int) -> dict[str, Any]:
 def _measure_memory(path: Path, projection_dim: int) -> dict[str, Any]:
     data = load_features(path)
     model = learn(GDDSG(projection_dim=projection_dim), data)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = _peak_mebibytes()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.gddsg"
         model.save(file)
         size = file.stat().st_size / 1e6
     return {"projection_dim": projection_dim, "classes": len(model.classes_), "file_MB": size, "peak_MiB": peak}
+
+
+def _peak_mebibytes() -> float:
+    """Peak resident memory of this process; ``getrusage`` would count that of the parent it was forked from too."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        return int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main() -> None:

@@ -113,7 +113,9 @@ def state(model):
 def test_neither_order_nor_task_length_nor_looking_leaves_a_trace(seed, length):
     X, y, fresh = families()
     expected = learnt_families()
-    tasks = in_tasks_of(length, np.random.default_rng(seed).permutation(np.unique(y)))
+    rng = np.random.default_rng(seed)
+    tasks, shuffled = in_tasks_of(length, rng.permutation(np.unique(y))), rng.permutation(len(y))
+    X, y = X[shuffled], y[shuffled]
     model = learn(GDDSG(**SMALL), X, y, tasks, look_at=fresh[::40])
     assert cards(model) == cards(expected)
     assert (model.predict(fresh) == expected.predict(fresh)).all()
@@ -195,6 +197,7 @@ def test_forgetting_the_last_class_unlearns_the_model():
     model = GDDSG(**SMALL).fit(X[:60], y[:60])
     model.predict(fresh)
     model.forget("c01").forget("c00")
+    assert not hasattr(model, "n_features_in_")
     with pytest.raises(NotLearntError):
         model.predict(fresh)
     with pytest.raises(NotLearntError):
@@ -368,15 +371,16 @@ def test_a_failure_leaves_an_unlearnt_model_unlearnt(failing_third_card):
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_a_failure_while_merging_changes_neither_model(monkeypatch, error):
+@pytest.mark.parametrize("place", [(ClassCard, "merge"), (GDDSG, "_set_cards")], ids=["early", "late"])
+def test_a_failure_while_merging_changes_neither_model(monkeypatch, place, error):
     X, y, _ = families()
-    a, b = GDDSG(**SMALL).fit(X[:60], y[:60]), GDDSG(**SMALL).fit(X[30:90], y[30:90])
+    a, b = (GDDSG(**SMALL, grouping="arrival").fit(X[rows], y[rows]) for rows in (slice(60), slice(30, 90)))
     before = state(a), state(b)
 
     def fail(*_):
         raise error("in the middle")
 
-    monkeypatch.setattr(ClassCard, "merge", fail)
+    monkeypatch.setattr(*place, fail)
     with pytest.raises(error, match="in the middle"):
         a.merge(b)
     assert (state(a), state(b)) == before

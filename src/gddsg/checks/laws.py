@@ -208,6 +208,15 @@ def tensors_and_lists_come_back_as_they_went_in(learner: Learner) -> None:
     _law(isinstance(learner.predict(X), np.ndarray), "an array must give an array")
 
 
+def parameters_changed_after_learning_are_refused(learner: Learner) -> None:
+    """What was learnt with one projection cannot be mixed with another; ``fit`` starts anew."""
+    X, y = separated_classes()
+    learner.partial_fit(X, y).set_params(seed=learner.seed + 1)
+    _refuses(InputError, lambda: learner.partial_fit(X, y), "Learning with another seed")
+    _refuses(InputError, lambda: learner.predict(X), "Predicting with another seed")
+    _law(np.mean(learner.fit(X, y).predict(X) == y) >= 0.9, "fit must start anew with the new parameters")
+
+
 def bad_input_is_refused_and_nothing_is_lost(learner: Learner) -> None:
     """Bad batches raise an :class:`InputError` and leave the learner as it was."""
     X, y = separated_classes()
@@ -256,5 +265,6 @@ _CHECKS: tuple[Check, ...] = (
     state_does_not_grow_with_samples,
     odd_classes_are_learnt,
     tensors_and_lists_come_back_as_they_went_in,
+    parameters_changed_after_learning_are_refused,
     bad_input_is_refused_and_nothing_is_lost,
 )

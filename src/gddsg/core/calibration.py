@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from gddsg.core.discriminant import Discriminant, span_inflation
+from gddsg.core.discriminant import Discriminant, shrunk_whitener, span_inflation
 from gddsg.core.transform import unit
 
 _DIRECTION_WEIGHT = 0.2
@@ -85,19 +85,13 @@ class Novelty:
         return self.discriminant.means.mean(0)
 
     @cached_property
-    def _total_cholesky(self) -> Tensor:
-        """Factor of the shrunk covariance of all inputs: within and between classes."""
+    def _total_whitener(self) -> Tensor:
+        """Whitens with the shrunk covariance of all inputs: within and between classes."""
         d, between = self.discriminant, self.discriminant.means - self._centre
-        total = d.pooled + between.T @ between / len(between)
-        shrunk = (1 - d.whitening.shrinkage) * total
-        shrunk.diagonal().add_(d.whitening.shrinkage * total.diagonal().mean())
-        factor: Tensor = torch.linalg.cholesky(shrunk)
-        return factor
+        return shrunk_whitener(d.pooled + between.T @ between / len(between), d.whitening.shrinkage)
 
     def _background(self, vectors: Tensor) -> Tensor:
-        centred = (vectors.double() - self._centre).T
-        whitened: Tensor = torch.linalg.solve_triangular(self._total_cholesky, centred, upper=False)
-        return whitened.square().sum(0)
+        return ((vectors.double() - self._centre) @ self._total_whitener).square().sum(1)
 
 
 def _combine(nearest: Tensor, background: Tensor, angle: Tensor) -> Tensor:

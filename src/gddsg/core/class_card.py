@@ -23,6 +23,7 @@ MIN_HELD_OUT = 4
 
 _CHUNK_ROWS = 1024
 _SUBSPACE_STEPS = 4
+_ENOUGH_TO_TELL_SIGN = 64
 _EIGENVALUE_FLOOR = 1e-6  # relative to the largest: below it a float32 direction is rounding noise
 
 
@@ -147,6 +148,11 @@ def content_hash(features: Tensor) -> np.ndarray[Any, np.dtype[np.uint64]]:
     return np.asarray(hashes * np.uint64(0x9E3779B97F4A7C15))
 
 
+def _may_be_signed(features: Tensor) -> bool:
+    """False where so many numbers without a single negative one show that the backbone gives none."""
+    return features.numel() < _ENOUGH_TO_TELL_SIGN or bool((features < 0).any())
+
+
 def held_out_rows(hashes: np.ndarray[Any, np.dtype[np.uint64]]) -> Tensor:
     """Which samples are held out: a matter of their content alone."""
     return torch.from_numpy((hashes >> np.uint64(32)) % np.uint64(HELD_OUT_ONE_IN) == 0)
@@ -195,7 +201,7 @@ class ClassCard:
             unit_sum=unit(features).sum(0, dtype=torch.float64).cpu(),
             square_sum=float(features.square().sum(dtype=torch.float64)),
             root=None if plain else Moments.of(signed_root(features), rank),
-            raw=Moments.of(features, rank) if plain or bool((features < 0).any()) else None,
+            raw=Moments.of(features, rank) if plain or _may_be_signed(features) else None,
             projected=Moments.of(projected[~held_out], head_rank(rank)),
             held_out=Moments.of(projected[held_out], held_out_rank(rank)),
         )

@@ -149,12 +149,7 @@ class Discriminant:
 
     @cached_property
     def _whitener(self) -> Tensor:
-        """``L⁻ᵀ`` for ``T_0 = L Lᵀ``; inverted once, since a triangular solve for every class costs far more."""
-        shared = (1 - self.whitening.shrinkage) * self.pooled
-        shared.diagonal().add_(self.whitening.shrinkage * self.whitening.level)
-        identity = torch.eye(len(shared), dtype=torch.float64)
-        inverse: Tensor = torch.linalg.solve_triangular(torch.linalg.cholesky(shared), identity, upper=False)
-        return inverse.T.contiguous()
+        return shrunk_whitener(self.pooled, self.whitening.shrinkage)
 
     @cached_property
     def _whitened_means(self) -> Tensor:
@@ -230,6 +225,15 @@ class Discriminant:
         directions = torch.linalg.solve_triangular(cholesky, rows, upper=False)
         log_det = 2 * float(cholesky.diagonal().log().sum())
         return directions, directions @ self._whitened_means[c], log_det
+
+
+def shrunk_whitener(covariance: Tensor, shrinkage: float) -> Tensor:
+    """``L⁻ᵀ`` for ``L Lᵀ = (1-g) S + g tr(S)/p I``; inverted once, as a triangular solve a class costs far more."""
+    shrunk = (1 - shrinkage) * covariance
+    shrunk.diagonal().add_(shrinkage * float(covariance.diagonal().mean()))
+    identity = torch.eye(len(shrunk), dtype=torch.float64)
+    inverse: Tensor = torch.linalg.solve_triangular(torch.linalg.cholesky(shrunk), identity, upper=False)
+    return inverse.T.contiguous()
 
 
 def _own_weight(part: Moments) -> float:

@@ -42,7 +42,7 @@ class Explanation:
             f"(probability {self.group_probabilities[self.group]:.2f}, {len(self.group_members)} classes)"
         ]
         for rival in self.rivals:
-            where = "same group, the head decided" if rival.group == self.group else f"group {rival.group}"
+            where = "same group" if rival.group == self.group else f"group {rival.group}"
             kin = "similar class" if rival.similar else "dissimilar class"
             lines.append(f"  rather than {rival.label}: {rival.probability:.2f} ({kin}, {where})")
         if self.unlike_every_class:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ class Learner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
 
     classes_: np.ndarray[Any, Any]
     n_features_in_: int
+    fixed_by_learning: ClassVar[tuple[str, ...]] = ("projection_dim", "seed")
     projection_dim: int
     seed: int
     device: str
@@ -68,6 +69,7 @@ class Learner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
             labels = self._labels(y, len(features))
             self._learn(features, labels)
             self.classes_ = np.array(sorted({*self._known_labels(), *labels}))
+            self._fix_settings()
         return self
 
     @contextmanager
@@ -99,8 +101,21 @@ class Learner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
         """Cheap settings for the contract checks."""
         return {"projection_dim": 64, "seed": 0}
 
+    def _fix_settings(self) -> None:
+        self.settings_ = {name: getattr(self, name) for name in self.fixed_by_learning}
+
+    def _check_settings(self) -> None:
+        """Refuse parameters changed since the first batch, which what has been learnt does not fit any more."""
+        for name, value in getattr(self, "settings_", {}).items():
+            if getattr(self, name) != value:
+                raise InputError(
+                    f"{name} was {value!r} when this {type(self).__name__} learnt its classes and is now "
+                    f"{getattr(self, name)!r}. Set it back, or learn everything again with fit(X, y)."
+                )
+
     def _check_parameters(self) -> None:
         """Refuse parameters that make no sense; at learning, since ``__init__`` only stores them."""
+        self._check_settings()
         for name, low, high in (("projection_dim", 1, 2**31), ("seed", 0, 2**32)):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or not low <= value < high:
@@ -119,6 +134,7 @@ class Learner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
                 f"This {type(self).__name__} instance is not fitted yet: it has learnt no class. "
                 "Call partial_fit(X, y) or fit(X, y) with labelled features first."
             )
+        self._check_settings()
 
     def _features(self, X: Any, *, first: bool) -> Tensor:
         """Float32 features on the learner's device, or an :class:`InputError`."""

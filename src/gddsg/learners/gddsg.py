@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -87,6 +87,7 @@ class GDDSG(Learner):
     "Order-Robust Class Incremental Learning: Graph-Driven Dynamic Similarity Grouping", CVPR 2025.
     """
 
+    fixed_by_learning = ("projection_dim", "rank", "grouping", "feature_transform", "seed")
     cards_: dict[Label, ClassCard]
 
     def __init__(
@@ -151,6 +152,7 @@ class GDDSG(Learner):
             self._take_in(other.cards_)
             self.n_features_in_ = other.n_features_in_
             self.classes_ = np.array(list(self.cards_))
+            self._fix_settings()
         return self
 
     def _check_mergeable(self, other: GDDSG) -> None:
@@ -174,12 +176,12 @@ class GDDSG(Learner):
         if self.cards_:
             self.classes_ = np.array(list(self.cards_))
         else:
-            del self.classes_, self.n_features_in_, self.cards_
+            del self.classes_, self.n_features_in_, self.cards_, self.settings_
         return self
 
     def _inputs_known(self, label: Label) -> None:
         known = getattr(self, "cards_", {})
-        if label not in known:
+        if not isinstance(label, Hashable) or label not in known:
             some = ", ".join(repr(k) for k in list(known)[:10]) or "none yet"
             raise UnknownClassError(f"The class {label!r} is not in this model. Its {len(known)} classes: {some}.")
 
@@ -348,6 +350,7 @@ class GDDSG(Learner):
             model.arrival_groups_ = tuple(tuple(group) for group in header["arrival_groups"])
             model._set_cards({_label(key): ClassCard.from_bytes(body) for key, body in cards.items()})
             model.classes_ = np.array(list(model.cards_))
+            model._fix_settings()
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{path} is not a GDDSG model this version can read: {error}.") from error
         return model
