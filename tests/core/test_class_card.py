@@ -245,6 +245,9 @@ def test_views_are_kept_where_they_can_be_of_use():
         plain = ClassCard.of(features, same, RANK, plain=True)
         assert_close(plain.raw.total, features.double().sum(0))
         assert_close(ClassCard.of(features, same, RANK).root.total, signed_root(features.double()).sum(0))
+    few = positive[:10]  # 60 numbers do not show that no feature is ever negative
+    assert_close(ClassCard.of(few, same, RANK).raw.total, few.double().sum(0))
+    assert ClassCard.of(positive[:11], same, RANK).raw is None
 
 
 @pytest.mark.parametrize("n", [1, 2, 40, 1500])
