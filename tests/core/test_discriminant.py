@@ -14,10 +14,9 @@ from gddsg.core.discriminant import (
     TEMPERATURE_PRIOR,
     TEMPERATURE_SCALE,
     Discriminant,
-    ScatterPool,
     choose_shrinkage,
-    span_inflation,
 )
+from gddsg.core.scatter_pool import ScatterPool
 
 RANK = 64
 
@@ -194,98 +193,6 @@ def test_temperature_falls_with_the_root_of_the_dimension_and_with_few_samples()
     assert discriminant_of(classes_of((400, 600), 3)).temperature == 1
 
 
-# The pool of scatters.
-
-LABELS = [*range(40), "cat", "dog"]
-
-
-def moments_by_label(rank=RANK):
-    return {label: Moments.of(normal(6 + i, 9, seed=i), rank) for i, label in enumerate(LABELS)}
-
-
-def test_total_scatter_is_the_sum_over_classes():
-    expected = sum(scatter(normal(6 + i, 9, seed=i)) for i in range(len(LABELS)))
-    total = ScatterPool().total(moments_by_label())
-    assert total.dtype == torch.float64
-    torch.testing.assert_close(total, expected, rtol=0, atol=1e-5 * float(expected.max()))
-
-
-def test_lost_energy_comes_back_half_in_the_span_half_isotropic():
-    parts = moments_by_label(rank=3)
-    expected = torch.zeros(9, 9, dtype=torch.float64)
-    for part in parts.values():
-        own = part.factor.double().T @ part.factor.double()
-        kept = float(own.trace())
-        expected += own * (kept + part.residual / 2) / kept
-        expected += part.residual / 2 / 9 * torch.eye(9, dtype=torch.float64)
-    total = ScatterPool().total(parts)
-    torch.testing.assert_close(total, expected, rtol=0, atol=1e-5 * float(expected.max()))
-    assert float(total.trace()) == pytest.approx(sum(part.energy for part in parts.values()), rel=1e-5)
-
-
-def test_span_inflation_by_hand():
-    def part(length, residual):
-        factor = torch.tensor([[length, 0.0]])
-        return Moments(5, torch.zeros(2, dtype=torch.float64), factor, residual)
-
-    assert span_inflation(part(2.0, 0.0)) == 1.0
-    assert span_inflation(part(2.0, 24.0)) == pytest.approx(2.0)
-    assert span_inflation(part(0.0, 3.0)) == 1.0
-
-
-def test_buckets_of_unchanged_classes_are_used_again():
-    pool, parts = ScatterPool(), moments_by_label()
-    pool.total(parts)
-    before = {bucket: summed for bucket, (_, summed) in pool._buckets.items()}
-    assert len(before) > 8
-    changed = {**parts, 7: Moments.of(normal(30, 9, seed=99), RANK)}
-    total = pool.total(changed)
-    kept = [bucket for bucket, (_, summed) in pool._buckets.items() if summed is before[bucket]]
-    assert len(kept) == len(before) - 1
-    assert torch.equal(total, ScatterPool().total(changed))
-    assert not torch.equal(total, ScatterPool().total(parts))
-
-
-def test_total_has_the_same_bits_however_the_classes_arrived():
-    parts = moments_by_label()
-    expected = ScatterPool().total(parts)
-    for seed in range(3):
-        order = torch.randperm(len(LABELS), generator=torch.Generator().manual_seed(seed)).tolist()
-        pool, seen = ScatterPool(), set()
-        for start in range(0, len(order), 5):
-            seen |= {LABELS[i] for i in order[start : start + 5]}
-            total = pool.total({label: parts[label] for label in LABELS if label in seen})
-        assert torch.equal(total, expected)
-
-
-def test_buckets_are_summed_in_a_fixed_order():
-    parts, taken = {}, set()
-    for label, part in moments_by_label().items():
-        pool = ScatterPool()
-        pool.total({label: part})
-        if not taken.issuperset(pool._buckets):
-            taken.update(pool._buckets)
-            parts[label] = part
-    assert len(parts) > 8
-    assert torch.equal(ScatterPool().total(dict(reversed(parts.items()))), ScatterPool().total(parts))
-
-
-def test_total_is_right_after_a_class_was_forgotten():
-    pool, parts = ScatterPool(), moments_by_label()
-    pool.total(parts)
-    rest = {label: part for label, part in parts.items() if label not in (3, "dog")}
-    assert torch.equal(pool.total(rest), ScatterPool().total(rest))
-    only = {3: parts[3]}
-    assert torch.equal(pool.total(only), ScatterPool().total(only))
-
-
-def test_a_total_handed_out_is_not_touched_again():
-    pool, parts = ScatterPool(), moments_by_label()
-    total = pool.total(parts)
-    total.zero_()
-    assert torch.equal(pool.total(parts), ScatterPool().total(parts))
-
-
 # Shrinkage.
 
 
@@ -337,7 +244,7 @@ def test_shrinkage_has_the_least_expected_error(n_classes, dim, per_class, separ
     tried, trusted = shrinkage_by_loops(values.tolist(), means.tolist(), counts.tolist(), dof)
     g, error = choose_shrinkage(values, vectors, means @ vectors.T, counts, dof)
     assert g == min(trusted, key=tried.get)
-    assert error == pytest.approx(tried[g], rel=1e-9)
+    assert error == pytest.approx(tried[g], rel=1e-5)
     assert max(tried.values()) > 1.001 * min(tried.values())
 
 
@@ -354,7 +261,7 @@ def test_many_classes_are_judged_by_some_of_them():
     for steps in (1, 1, 2, 2, 3):
         D = (2 * radius * math.sin(math.pi * steps / n)) ** 2
         expected += 0.5 * math.erfc((D / 2 - inflation * 2 / 10) / (inflation * math.sqrt(D)) / math.sqrt(2)) / 5
-    assert error == pytest.approx(expected, rel=1e-9)
+    assert error == pytest.approx(expected, rel=1e-5)
 
 
 def test_shrinkage_of_well_separated_classes_is_not_decided_by_underflow():

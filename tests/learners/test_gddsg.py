@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 import gddsg
 from gddsg import GDDSG, ClassCard, SimpleCIL
 from gddsg.core.identification import group_probabilities
+from gddsg.core.scatter_pool import ScatterPool
 from gddsg.core.transform import apply_view
 from gddsg.errors import InputError, MissingExtraError, ModelFileError, NotLearntError, UnknownClassError
 from gddsg.learners.gddsg import ridge_head
@@ -37,15 +38,6 @@ PAPER = {
     "decision": "hard",
     "feature_transform": "none",
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Matrices as small as these only lose by threads, and lose badly when other processes want the cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @lru_cache
@@ -791,22 +783,22 @@ def test_the_vote_without_lightgbm_says_what_to_install(monkeypatch):
 def counted(monkeypatch):
     """Cards of every head that is solved, and moments of every class whose scatter is summed, since the last clear."""
     heads, scatters = [], []
-    inflation = gddsg.core.discriminant.span_inflation
+    summed = ScatterPool._scatter
 
     def solve(cards):
         heads.append(set(cards))
         return ridge_head(cards)
 
-    def inflate(part):
-        scatters.append(part)
-        return inflation(part)
+    def add_up(pool, parts, dim):
+        scatters.extend(parts := list(parts))
+        return summed(pool, parts, dim)
 
     monkeypatch.setattr("gddsg.learners.gddsg.ridge_head", solve)
-    monkeypatch.setattr("gddsg.core.discriminant.span_inflation", inflate)
+    monkeypatch.setattr(ScatterPool, "_scatter", add_up)
     return heads, scatters
 
 
-def test_a_new_class_costs_its_own_group_and_bucket_only(counted):
+def test_a_new_class_costs_its_own_group_and_scatter_only(counted):
     heads, scatters = counted
     X, y, fresh = families()
     model = GDDSG(**SMALL, decision="hard").fit(X, y)
@@ -824,8 +816,7 @@ def test_a_new_class_costs_its_own_group_and_bucket_only(counted):
     model.predict(np.concatenate([fresh, lonely]))
     (home,) = (group for group in model.class_groups_ if "lonely" in group)
     assert heads == [{model.cards_[label] for label in home}]
-    assert any(part is model.cards_["lonely"].root for part in scatters)
-    assert len(scatters) < len(model.classes_) / 2
+    assert scatters == [model.cards_["lonely"].root]
 
 
 def test_more_samples_cost_the_group_of_their_class_only(counted):
@@ -839,7 +830,7 @@ def test_more_samples_cost_the_group_of_their_class_only(counted):
     assert model.class_groups_ == groups
     (home,) = (group for group in groups if "c09" in group)
     assert heads == [{model.cards_[label] for label in home}]
-    assert len(scatters) < len(model.classes_) / 2
+    assert len(scatters) == 2  # the old card's scatter is taken away, the new one's added
 
 
 # The view of the features.

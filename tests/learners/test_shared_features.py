@@ -15,21 +15,10 @@ pytestmark = pytest.mark.datasets
 PARAMETERS = {"projection_dim": 2000, "seed": 0}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Two threads gain little here, and lose badly when other processes want the cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def cub200():
     """Features and labels of CUB-200: learning share, then test share."""
-    # an optional folder of real feature files
-    folder = Path(os.environ.get("GDDSG_FEATURES") or Path(__file__).parents[3] / "shared" / "data")
-    path = folder / "cub200_efficientnet-lite0.npz"
+    path = Path(os.environ.get("GDDSG_FEATURES", "features")) / "cub200_efficientnet-lite0.npz"
     if not path.is_file():
         pytest.skip(f"there is no {path.name}; name the folder it is in by GDDSG_FEATURES")
     with np.load(path) as file:

@@ -8,7 +8,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from gddsg.core.discriminant import Discriminant, shrunk_whitener, span_inflation
+from gddsg.core.discriminant import Discriminant, shrunk_whitener
+from gddsg.core.scatter_pool import span_inflation
 from gddsg.core.transform import unit
 
 _DIRECTION_WEIGHT = 0.2

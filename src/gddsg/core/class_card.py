@@ -198,8 +198,8 @@ class ClassCard:
         return cls(
             count=len(features),
             feature_sum=features.sum(0, dtype=torch.float64).cpu(),
-            unit_sum=unit(features).sum(0, dtype=torch.float64).cpu(),
-            square_sum=float(features.square().sum(dtype=torch.float64)),
+            unit_sum=unit(features.double()).sum(0).cpu(),
+            square_sum=float(features.double().square().sum()),
             root=None if plain else Moments.of(signed_root(features), rank),
             raw=Moments.of(features, rank) if plain or _may_be_signed(features) else None,
             projected=Moments.of(projected[~held_out], head_rank(rank)),
@@ -231,7 +231,7 @@ class ClassCard:
     def from_bytes(cls, data: bytes) -> ClassCard:
         """The card that :meth:`to_bytes` wrote."""
         try:
-            return _unflatten(*_parse(data))
+            return _checked(_unflatten(*_parse(data)))
         except (struct.error, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise InputError(
                 f"These {len(data)} bytes are not a class card ({error}). Give what ClassCard.to_bytes() wrote."
@@ -302,3 +302,33 @@ def _unflatten(scalars: dict[str, Any], arrays: dict[str, Tensor]) -> ClassCard:
     sums = {"feature_sum": arrays["feature_sum"], "unit_sum": arrays["unit_sum"]}
     values: dict[str, Any] = {**plain, **sums, **moments}
     return ClassCard(**{field.name: values[field.name] for field in fields(ClassCard)})
+
+
+def _checked(card: ClassCard) -> ClassCard:
+    """The card, unless its numbers cannot be those of any class."""
+    views = [moments for moments in (card.root, card.raw) if moments is not None]
+    shares = [card.projected, card.held_out]
+    sound = (
+        card.count == sum(share.count for share in shares) >= 1
+        and card.feature_sum.shape == card.unit_sum.shape
+        and len(views) > 0
+        and all(view.count == card.count and view.dim == len(card.feature_sum) for view in views)
+        and card.projected.dim == card.held_out.dim
+        and all(_is_sound(moments) for moments in (*views, *shares))
+        and all(bool(part.isfinite().all()) for part in (card.feature_sum, card.unit_sum))
+        and 0 <= card.square_sum < np.inf
+    )
+    if not sound:
+        raise ValueError("its counts, shapes or numbers contradict each other")
+    return card
+
+
+def _is_sound(moments: Moments) -> bool:
+    return (
+        moments.count >= 0
+        and 0 <= moments.residual < np.inf
+        and moments.total.ndim == 1
+        and moments.factor.ndim == 2
+        and moments.factor.shape[1] == moments.dim
+        and bool(moments.total.isfinite().all() and moments.factor.isfinite().all())
+    )

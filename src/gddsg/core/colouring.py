@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import torch
+import numpy as np
 from torch import Tensor
 
 
@@ -15,15 +15,17 @@ def welsh_powell(adjacency: Tensor) -> list[int]:
     --------
     A path of three vertices takes two colours:
 
+    >>> import torch
     >>> path = torch.tensor([[0, 1, 0], [1, 0, 1], [0, 1, 0]], dtype=torch.bool)
     >>> welsh_powell(path)
     [1, 0, 1]
     """
-    neighbours = adjacency.numpy()
-    colours = torch.full((len(adjacency),), -1).numpy()
+    neighbours, none = adjacency.numpy(), len(adjacency)
+    colours = np.full(len(adjacency), none)
     for vertex in _by_degree(adjacency):
-        taken = set(colours[neighbours[vertex]].tolist())
-        colours[vertex] = next(colour for colour in range(len(taken) + 1) if colour not in taken)
+        free = np.ones(none + 1, dtype=bool)
+        free[colours[neighbours[vertex]]] = False
+        colours[vertex] = free.argmax()
     return [int(colour) for colour in colours]
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from gddsg.core.class_card import Moments
-from gddsg.core.similarity_graph import Label
+from gddsg.core.scatter_pool import pooled_covariance, spectrum
 
 SHRINKAGE_GRID = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -27,53 +28,9 @@ _MAX_OPTIMISM = 0.5
 _RIVALS = 5
 _RIVAL_CLASSES = 256  # an average over this many classes is as good as one over all, and a big model stays quick
 _RIVAL_SHRINKAGE = 0.3  # rivals are looked for once, at a shrinkage in the middle of the grid
-_CANDIDATE_LOG_ODDS = 12.0  # classes this far behind the best get no quadratic term: e^-12 changes no probability
+_CANDIDATE_LOG_ODDS = 12.0  # classes this far behind the best by shared scatter alone get no quadratic term
 _MAX_CANDIDATES = 32
-_BUCKETS = 16
-_ROWS_AT_ONCE = 4096
-
-
-class ScatterPool:
-    """Sum of the classes' scatters, kept in buckets by class name so that a changed class costs one bucket only.
-
-    Buckets are summed in a fixed order, so that the result has the same bits however the classes arrived.
-    """
-
-    def __init__(self) -> None:
-        self._buckets: dict[int, tuple[tuple[Moments, ...], Tensor]] = {}
-
-    def total(self, moments: Mapping[Label, Moments]) -> Tensor:
-        """``(dim, dim)`` float64 sum over the classes, taken in the order of ``moments``."""
-        members: dict[int, list[Moments]] = {}
-        for label, part in moments.items():
-            members.setdefault(zlib.crc32(repr(label).encode()) % _BUCKETS, []).append(part)
-        self._buckets = {bucket: self._bucket(bucket, tuple(parts)) for bucket, parts in sorted(members.items())}
-        dim = next(iter(moments.values())).dim
-        total = torch.zeros(dim, dim, dtype=torch.float64)
-        for _, scatter in self._buckets.values():
-            total += scatter
-        total.diagonal().add_(sum(part.residual for part in moments.values()) / 2 / dim)
-        return total
-
-    def _bucket(self, bucket: int, parts: tuple[Moments, ...]) -> tuple[tuple[Moments, ...], Tensor]:
-        known = self._buckets.get(bucket)
-        if known is not None and len(known[0]) == len(parts) and all(map(_same, known[0], parts)):
-            return known
-        rows = torch.cat([part.factor * span_inflation(part) for part in parts])
-        return parts, rows.T @ rows
-
-
-def _same(a: object, b: object) -> bool:
-    return a is b
-
-
-def span_inflation(part: Moments) -> float:
-    """Half of the energy that a cut factor lost goes back into its span, the other half is isotropic.
-
-    Isotropic alone acts as a second shrinkage and costs 0.5 points on CIFAR-100; in the span alone costs 1 point.
-    """
-    kept = part.energy - part.residual
-    return float((1 + part.residual / kept / 2) ** 0.5) if kept > 0 else 1.0
+_ROWS_AT_ONCE, _CLASSES_AT_ONCE = 4096, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +64,13 @@ class Discriminant:
     ----------
     moments : of every class, in canonical order.
     scatter : ``(dim, dim)`` sum of their scatters.
+    sampled_spectrum : eigenvalues and eigenvectors that stand in for those of the pooled covariance, where a good
+        guess is enough; computed if not given.
     """
 
     moments: Sequence[Moments]
     scatter: Tensor
+    sampled_spectrum: tuple[Tensor, Tensor] | None = None
     _terms: dict[int, tuple[Tensor, Tensor, float]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -121,7 +81,7 @@ class Discriminant:
     @cached_property
     def means(self) -> Tensor:
         """``(n_classes, dim)`` float64."""
-        return torch.stack([part.mean for part in self.moments])
+        return torch.stack([part.total for part in self.moments]) / self.counts.clamp(min=1)[:, None]
 
     @cached_property
     def degrees_of_freedom(self) -> float:
@@ -131,19 +91,12 @@ class Discriminant:
     @cached_property
     def pooled(self) -> Tensor:
         """``(dim, dim)`` pooled covariance; isotropic where no class has two different samples."""
-        covariance = self.scatter / self.degrees_of_freedom
-        level = float(covariance.diagonal().mean())
-        spread = float((self.means - self.means.mean(0)).square().mean()) or 1.0
-        if level <= 1e-12 * spread:
-            covariance = spread * torch.eye(len(covariance), dtype=torch.float64)
-        return covariance
+        return pooled_covariance(self.moments, self.scatter)
 
     @cached_property
     def whitening(self) -> _Whitening:
         """Spectrum of the pooled covariance with the chosen shrinkage."""
-        # float32 halves the time of adding a class; the metric itself comes from a float64 Cholesky factor below
-        values, vectors = torch.linalg.eigh(self.pooled.float())
-        values, vectors = values.double().clamp(min=0), vectors.double()
+        values, vectors = self.sampled_spectrum or spectrum(self.pooled)
         shrinkage, error = choose_shrinkage(values, vectors, self.means, self.counts, self.degrees_of_freedom)
         return _Whitening(values, vectors, shrinkage, error)
 
@@ -158,7 +111,9 @@ class Discriminant:
     @cached_property
     def effective_dim(self) -> float:
         """``tr(S T_0⁻¹)``: the number of directions that count after shrinkage."""
-        return float((self.whitening.values / self.whitening.shrunk).sum())
+        g, level = self.whitening.shrinkage, float(self.pooled.diagonal().mean())
+        # T_0 = (1-g) S + g level I, hence (1-g) tr(S T_0⁻¹) = dim - g level tr(T_0⁻¹)
+        return (len(self.pooled) - g * level * float(self._whitener.square().sum())) / (1 - g)
 
     @cached_property
     def optimism(self) -> float:
@@ -197,11 +152,16 @@ class Discriminant:
         # a mean of n samples errs by tr(S T_0⁻¹)/n in squared distance: without this, small classes would lose
         linear = -(self.distances(whitened) - self.effective_dim / self.counts) / 2
         candidates = self._candidates(linear)
-        scores = linear.clone()
-        for c in torch.nonzero(candidates.any(0))[:, 0].tolist():
-            rows = candidates[:, c]
-            scores[rows, c] += self._class_term(c, whitened[rows])
-        return _continue_below(scores, linear, candidates) * self.temperature
+        scores = linear.T.clone(
+            memory_format=torch.contiguous_format
+        )  # a class is a row here, so that its scores lie side by side
+        wanted, rows = torch.nonzero(candidates.T, as_tuple=True)
+        classes, sizes = (part.tolist() for part in wanted.unique_consecutive(return_counts=True))
+        self._prepare(classes)
+        for c, size, stop in zip(classes, sizes, itertools.accumulate(sizes), strict=True):
+            own = rows[stop - size : stop]
+            scores[c, own] += self._class_term(c, whitened[own])
+        return _continue_below(scores.T, linear, candidates) * self.temperature
 
     def _candidates(self, linear: Tensor) -> Tensor:
         """Classes worth a quadratic term, row by row; a row with a single one needs none."""
@@ -212,19 +172,28 @@ class Discriminant:
 
     def _class_term(self, c: int, whitened: Tensor) -> Tensor:
         """``½ ‖A_c (z - m_c)‖² - ½ log det``: what the class's own scatter adds to the linear score (Woodbury)."""
-        if c not in self._terms:
-            self._terms[c] = self._own_scatter(c)
         directions, offsets, log_det = self._terms[c]
         return ((whitened @ directions.T - offsets).square().sum(1) - log_det) / 2
 
-    def _own_scatter(self, c: int) -> tuple[Tensor, Tensor, float]:
-        part = self.moments[c]
-        weight = (1 - self.whitening.shrinkage) * _own_weight(part) / max(part.count - 1, 1)
-        rows = self.whiten(part.factor) * weight**0.5
-        cholesky = torch.linalg.cholesky(rows @ rows.T + torch.eye(len(rows), dtype=torch.float64))
-        directions = torch.linalg.solve_triangular(cholesky, rows, upper=False)
-        log_det = 2 * float(cholesky.diagonal().log().sum())
-        return directions, directions @ self._whitened_means[c], log_det
+    def _prepare(self, classes: Sequence[int]) -> None:
+        """Whiten the own scatter of classes that have not been candidates before; many at once, which is quicker."""
+        missing = [c for c in classes if c not in self._terms]
+        for some in (missing[i : i + _CLASSES_AT_ONCE] for i in range(0, len(missing), _CLASSES_AT_ONCE)):
+            self._terms |= dict(zip(some, self._own_scatters(some), strict=True))
+
+    def _own_scatters(self, classes: Sequence[int]) -> Iterator[tuple[Tensor, Tensor, float]]:
+        parts = [self.moments[c] for c in classes]
+        weights = torch.tensor([_own_weight(part) / max(part.count - 1, 1) for part in parts], dtype=torch.float64)
+        rows = pad_sequence([part.factor for part in parts], batch_first=True)  # shorter factors end in zeros
+        rows = self.whiten(rows.flatten(0, 1)).view(rows.shape)
+        rows *= ((1 - self.whitening.shrinkage) * weights).sqrt()[:, None, None]
+        identity = torch.eye(rows.shape[1], dtype=torch.float64)
+        cholesky = torch.linalg.cholesky(rows @ rows.mT + identity)
+        directions = torch.linalg.solve_triangular(cholesky, identity, upper=False) @ rows
+        offsets = (directions @ self._whitened_means[list(classes), :, None])[..., 0]
+        log_dets = 2 * cholesky.diagonal(dim1=1, dim2=2).log().sum(1)
+        for own, offset, log_det, part in zip(directions, offsets, log_dets.tolist(), parts, strict=True):
+            yield own[: len(part.factor)], offset[: len(part.factor)], log_det
 
 
 def shrunk_whitener(covariance: Tensor, shrinkage: float) -> Tensor:
@@ -263,7 +232,8 @@ def choose_shrinkage(values: Tensor, vectors: Tensor, means: Tensor, counts: Ten
     if len(means) < 2:
         return 0.5, 0.0
     level = values.mean()
-    means = means @ vectors
+    # float32 is exact enough to choose from a grid, once the part that all means share is gone
+    means = ((means - means.mean(0)).float() @ vectors.float()).double()
     first, second = _nearest(means / ((1 - _RIVAL_SHRINKAGE) * values + _RIVAL_SHRINKAGE * level).sqrt())
     gaps = (means[first] - means[second]).square()  # (pairs, dim)
     g = torch.tensor(SHRINKAGE_GRID, dtype=torch.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection
 
 import torch
@@ -11,10 +12,17 @@ from gddsg.core.similarity_graph import Label, SimilarityGraph
 
 ClassGroups = tuple[tuple[Label, ...], ...]
 
+MAX_GROUP_SIZE = 64
+"""Classes in a canonical group; far more than the groups of real data have, which are limited by similarity."""
+
 
 def canonical_groups(graph: SimilarityGraph) -> ClassGroups:
-    """Colour the graph of all classes: the groups depend on the set of classes alone, not on their arrival."""
-    return _coloured(graph, list(range(len(graph.labels))))
+    """Colour the graph of all classes: the groups depend on the set of classes alone, not on their arrival.
+
+    A colour of many classes is divided, since the time to solve a head grows with the cube of its group.
+    """
+    colours = _coloured(graph, list(range(len(graph.labels))))
+    return tuple(part for group in colours for part in _divided(group))
 
 
 def extend_groups(groups: ClassGroups, graph: SimilarityGraph, newcomers: Collection[Label]) -> ClassGroups:
@@ -45,6 +53,16 @@ def without(groups: ClassGroups, label: Label) -> ClassGroups:
 def _least_similar(members: list[list[int]], graph: SimilarityGraph, newcomer: int) -> int | None:
     fitting = [g for g, group in enumerate(members) if not bool(graph.adjacency[newcomer, group].any())]
     return max(fitting, key=lambda g: float(graph.distances[newcomer, members[g]].mean()), default=None)
+
+
+def _divided(group: tuple[Label, ...], bit: int = 0) -> ClassGroups:
+    """Halve a large group by a hash of the names, so that a newcomer changes one part and leaves the others alone."""
+    if len(group) <= MAX_GROUP_SIZE or bit == 32:
+        return (group,)
+    halves: tuple[list[Label], list[Label]] = ([], [])
+    for label in group:
+        halves[zlib.crc32(repr(label).encode()) >> bit & 1].append(label)
+    return tuple(part for half in halves if half for part in _divided(tuple(half), bit + 1))
 
 
 def _coloured(graph: SimilarityGraph, vertices: list[int]) -> ClassGroups:

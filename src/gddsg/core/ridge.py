@@ -47,8 +47,7 @@ def ridge_head(cards: Sequence[ClassCard]) -> RidgeHead:
     """Choose λ on the held-out sums, then solve on all samples of the group's cards."""
     learnt, held_out = [[card.projected] for card in cards], [card.held_out for card in cards]
     regularisation = choose_regularisation(_spectrum(learnt), held_out)
-    everything = _spectrum([[card.projected, card.held_out] for card in cards])
-    return RidgeHead(everything.basis @ everything.weights(regularisation), regularisation)
+    return RidgeHead(_solved([[card.projected, card.held_out] for card in cards], regularisation), regularisation)
 
 
 def choose_regularisation(spectrum: _Spectrum, held_out: Sequence[Moments]) -> float:
@@ -58,13 +57,15 @@ def choose_regularisation(spectrum: _Spectrum, held_out: Sequence[Moments]) -> f
         return _WITHOUT_HELD_OUT * scale
     sums = torch.stack([moments.total for moments in held_out]) @ spectrum.basis
     rows = _second_moment_rows(held_out) @ spectrum.basis
-    unseen = sum(moments.residual for moments in held_out) / len(spectrum.basis)
+    gram = rows.T @ rows  # of the held-out samples; the energy their factors lost counts as isotropic
+    gram.diagonal().add_(sum(moments.residual for moments in held_out) / len(spectrum.basis))
+    # with Θ = D C, D = diag(1 / (values + λ)), both terms of the error need C only once, whatever the λ
+    quadratic, linear = gram * (spectrum.cross @ spectrum.cross.T), (sums.T * spectrum.cross).sum(1)
 
     def held_out_error(regularisation: float) -> float:
-        # Σ ‖y - Θᵀh‖² = n - 2 tr(Θᵀ HᵀY) + tr(Θᵀ HᵀH Θ); the energy the factors lost counts as isotropic
-        theta = spectrum.weights(regularisation)
-        fit = (rows @ theta).square().sum() + unseen * theta.square().sum()
-        return float(fit - 2 * (sums * theta.T).sum())
+        # Σ ‖y - Θᵀh‖² = n - 2 tr(Θᵀ HᵀY) + tr(Θᵀ HᵀH Θ)
+        inverse = 1 / (spectrum.values + regularisation)
+        return float(inverse @ quadratic @ inverse - 2 * linear @ inverse)
 
     return min((scale * relative for relative in REGULARISATION_GRID), key=held_out_error)
 
@@ -72,7 +73,7 @@ def choose_regularisation(spectrum: _Spectrum, held_out: Sequence[Moments]) -> f
 def _spectrum(shares: Sequence[Sequence[Moments]]) -> _Spectrum:
     """Spectrum of a group's Gram matrix, primal (M × M) or dual (rows × rows), whichever is smaller."""
     rows = torch.cat([_second_moment_rows(share) for share in shares])
-    cross = torch.stack([torch.stack([m.total for m in share]).sum(0) for share in shares], dim=1)
+    cross = _cross_correlation(shares)
     if len(rows) < rows.shape[1]:
         values, vectors = torch.linalg.eigh(rows @ rows.T)
         keep = values > values[-1:].clamp(min=1e-300) * 1e-12
@@ -82,6 +83,26 @@ def _spectrum(shares: Sequence[Sequence[Moments]]) -> _Spectrum:
         keep = values > values[-1:].clamp(min=1e-300) * 1e-12
         basis = vectors[:, keep]
     return _Spectrum(values[keep], basis, basis.T @ cross)
+
+
+def _solved(shares: Sequence[Sequence[Moments]], regularisation: float) -> Tensor:
+    """Θ = (Gram + λ I)⁻¹ C (eq. 7), primal or dual, whichever is smaller."""
+    rows, cross = torch.cat([_second_moment_rows(share) for share in shares]), _cross_correlation(shares)
+    dual = len(rows) < rows.shape[1]
+    gram = rows @ rows.T if dual else rows.T @ rows
+    gram.diagonal().add_(regularisation)
+    factor, failed = torch.linalg.cholesky_ex(gram)
+    if int(failed):  # samples without any spread and a λ that is lost in rounding: their spectrum tells what counts
+        spectrum = _spectrum(shares)
+        return spectrum.basis @ spectrum.weights(regularisation)
+    if not dual:
+        return torch.cholesky_solve(cross, factor)
+    # (RᵀR + λ I)⁻¹ C = (C - Rᵀ (R Rᵀ + λ I)⁻¹ R C) / λ
+    return (cross - rows.T @ torch.cholesky_solve(rows @ cross, factor)) / regularisation
+
+
+def _cross_correlation(shares: Sequence[Sequence[Moments]]) -> Tensor:
+    return torch.stack([torch.stack([m.total for m in share]).sum(0) for share in shares], dim=1)
 
 
 def _second_moment_rows(share: Sequence[Moments]) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor
 from gddsg.core.similarity_graph import Label
 from gddsg.errors import InputError, InputTypeError, NotLearntError
 
-_LARGEST_FEATURE = 1e15  # squares of larger numbers overflow float32
+_LARGEST_FEATURE, _SMALLEST_FEATURE = 1e15, 1e-15  # squares of numbers beyond these leave the range of float32
 
 
 class Learner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
@@ -120,6 +120,10 @@ class Learner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or not low <= value < high:
                 raise InputError(f"{name}={value!r} was given; expected is a whole number from {low} to {high - 1}.")
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, TypeError, AssertionError) as error:
+            raise InputError(f"device={self.device!r} cannot be used ({error}). Try device='cpu'.") from error
 
     def __sklearn_is_fitted__(self) -> bool:
         return "classes_" in vars(self)
@@ -147,9 +151,12 @@ class Learner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
                 kind = InputTypeError if isinstance(error, TypeError) else InputError
                 raise kind(f"{error}\nExpected are finite, dense features (n_samples, n_features).") from error
             tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
-        if bool(tensor.abs().max() > _LARGEST_FEATURE):
+        sizes = tensor.abs()
+        if bool(sizes.max() > _LARGEST_FEATURE):
             raise InputError(f"A feature exceeds {_LARGEST_FEATURE:g} in size. Rescale the features, then try again.")
-        return tensor.to(self.device, torch.float32)
+        if 0 < float(sizes.max()) < _SMALLEST_FEATURE:
+            raise InputError(f"All features are below {_SMALLEST_FEATURE:g} in size. Rescale them, then try again.")
+        return tensor.where(sizes >= _SMALLEST_FEATURE, 0).to(self.device, torch.float32)
 
     def _checked_tensor(self, X: Tensor, *, first: bool) -> Tensor:
         if X.ndim != 2 or 0 in X.shape:

@@ -14,12 +14,13 @@ from torch import Tensor
 
 from gddsg.core.calibration import Novelty
 from gddsg.core.class_card import ClassCard
-from gddsg.core.discriminant import Discriminant, ScatterPool
+from gddsg.core.discriminant import Discriminant
 from gddsg.core.explanation import Explanation, Rival
 from gddsg.core.grouping import ClassGroups, canonical_groups, extend_groups, without
 from gddsg.core.identification import SoftVote, group_counts, group_probabilities
 from gddsg.core.projection import project
 from gddsg.core.ridge import RidgeHead, ridge_head
+from gddsg.core.scatter_pool import SampledSpectrum, ScatterPool
 from gddsg.core.similarity_graph import Distance, Label, SimilarityGraph, similarity_graph
 from gddsg.core.transform import View, apply_view, signed_root
 from gddsg.errors import InputError, ModelFileError, UnknownClassError
@@ -28,6 +29,7 @@ from gddsg.store.model_file import read_model, write_model
 
 _HEAD_WEIGHT = 2.0  # head scores regress 0 and 1, so a head moves the log-odds of two classes by about this at most
 _PLAUSIBLE_LOG_ODDS = 6.0  # a class this far behind the best stays behind, whatever a head says
+_PLAUSIBLE_CLASSES = 8  # an input that is like nothing known is a little like everything: heads are no help to it
 _ROWS_AT_ONCE = 2048
 _ROOT_MUST_GAIN = 0.5  # signed features take the root only if it halves the expected error: the estimate is a rough one
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -241,7 +243,8 @@ class GDDSG(Learner):
 
     def _heard(self, features: Tensor, evidence: Tensor) -> Tensor:
         """Evidence with the heads' opinion added wherever two or more plausible classes share a group."""
-        plausible = evidence > evidence.amax(1, keepdim=True) - _PLAUSIBLE_LOG_ODDS
+        best = evidence.topk(min(_PLAUSIBLE_CLASSES, evidence.shape[1]), dim=1).values
+        plausible = evidence >= torch.maximum(best[:, -1:], best[:, :1] - _PLAUSIBLE_LOG_ODDS)
         contested = group_counts(plausible, self._derived.group_of_class) > 1  # (n, n_groups)
         heard, asking = evidence.clone(), contested.any(1)
         projected = self._project_exactly(features[asking])
@@ -360,7 +363,7 @@ class GDDSG(Learner):
 class _Memo:
     """What has been derived from the cards so far; thrown away, but for reusable parts, whenever a card changes."""
 
-    pools: dict[str, ScatterPool] = field(default_factory=dict)
+    pools: dict[str, tuple[ScatterPool, SampledSpectrum]] = field(default_factory=dict)
     heads: dict[tuple[Label, ...], tuple[tuple[ClassCard, ...], RidgeHead]] = field(default_factory=dict)
     derived: _Derived | None = None
 
@@ -410,8 +413,9 @@ class _Derived:
 
     def _discriminant(self, view: View) -> Discriminant:
         moments = {label: getattr(card, view) for label, card in self._cards.items()}
-        pool = self._memo.pools.setdefault(view, ScatterPool())
-        return Discriminant(list(moments.values()), pool.total(moments))
+        pool, sample = self._memo.pools.setdefault(view, (ScatterPool(), SampledSpectrum()))
+        total = pool.total(moments)
+        return Discriminant(list(moments.values()), total, sample.of(moments, total))
 
     @property
     def view(self) -> View:

@@ -14,6 +14,7 @@ from gddsg.core.similarity_graph import Label
 from gddsg.learners.base import Learner
 
 REGULARISATIONS = tuple(10.0**k for k in range(-8, 9))
+_ROWS_AT_ONCE = 4096
 _SCORE_SCALE = 10.0  # ridge scores regress 0 and 1: unscaled, no probability would exceed e / (e + n_classes - 1)
 
 
@@ -50,27 +51,28 @@ class RanPAC(Learner):
         self.device = device
 
     def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
-        held = held_out_rows(content_hash(features))
-        projected, names = project(features, self.projection_dim, self.seed), np.array(labels)
-        zero = torch.zeros(self.projection_dim, self.projection_dim, dtype=torch.float64)
-        grams, sums = getattr(self, "grams_", (zero, zero)), dict(getattr(self, "projected_sums_", {}))
-        self.grams_ = tuple(
-            gram + (projected[part].T @ projected[part]).double().cpu()
-            for gram, part in zip(grams, (~held, held), strict=True)
-        )
-        nothing = torch.zeros(2, self.projection_dim, dtype=torch.float64)
-        for label in sorted(set(labels)):
-            own = torch.from_numpy(names == label)
-            both = [projected[own & part].sum(0, dtype=torch.float64).cpu() for part in (~held, held)]
-            sums[label] = sums.get(label, nothing) + torch.stack(both)
-        self.projected_sums_ = sums
+        names, M = sorted(set(labels)), self.projection_dim
+        held = held_out_rows(content_hash(features)).to(features.device)
+        targets = torch.tensor([[label == name for name in names] for label in labels]).to(features.device).double()
+        # float64: in float32 the Gram matrix, and with it a probability, would depend on which samples came together
+        grams, sums = targets.new_zeros(2, M, M), targets.new_zeros(2, len(names), M)  # learnt share, held-out share
+        for rows in torch.arange(len(features), device=features.device).split(_ROWS_AT_ONCE):
+            projected = project(features[rows].double(), M, self.seed)
+            for share, chosen in enumerate((~held[rows], held[rows])):
+                grams[share] += projected[chosen].T @ projected[chosen]
+                sums[share] += targets[rows][chosen].T @ projected[chosen]
+        known = getattr(self, "projected_sums_", {})
+        nothing = torch.zeros(2, M, dtype=torch.float64)
+        own = {name: known.get(name, nothing) + sums[:, i].cpu() for i, name in enumerate(names)}
+        self.grams_ = getattr(self, "grams_", torch.zeros(2, M, M, dtype=torch.float64)) + grams.cpu()
+        self.projected_sums_ = {**known, **own}
         self._memo: dict[str, Tensor] = {}
 
     def _log_probabilities(self, features: Tensor) -> Tensor:
         if "weights" not in self._memo:
             self._memo["weights"] = self._solve()
-        projected = project(features.cpu(), self.projection_dim, self.seed)
-        return (_SCORE_SCALE * projected.double() @ self._memo["weights"]).log_softmax(1)
+        projected = project(features.cpu().double(), self.projection_dim, self.seed)
+        return (_SCORE_SCALE * projected @ self._memo["weights"]).log_softmax(1)
 
     def _solve(self) -> Tensor:
         sums = torch.stack([self.projected_sums_[label] for label in self.classes_.tolist()], dim=2)  # (2, M, C)
