@@ -9,8 +9,8 @@ import torch
 from gddsg.core.calibration import Novelty, pseudo_features
 from gddsg.core.class_card import Moments
 from gddsg.core.discriminant import Discriminant
-from gddsg.core.scatter_pool import ScatterPool, span_inflation
 from gddsg.core.identification import SoftVote, group_counts, group_probabilities, meta_features
+from gddsg.core.scatter_pool import ScatterPool, span_inflation
 from gddsg.errors import MissingExtraError
 
 

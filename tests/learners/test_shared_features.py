@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from gddsg import GDDSG, RanPAC
 from gddsg.evaluation import average_accuracy, expected_calibration_error
