@@ -15,8 +15,8 @@ FEATURES     ?= features
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z ]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(STAMP)  ## learn, predict and forget a class in one short script
-	$(BIN)/python examples/demo.py
+demo: $(STAMP)  ## learn letters, digits and Greek in two opposite orders, draw their look-alikes, forget one
+	$(BIN)/gddsg demo --folder demo
 
 test: lint  ## linters, types, import direction, then every test not marked slow
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto $(PYTEST_FLAGS)
@@ -37,8 +37,8 @@ bench: $(STAMP)  ## measure speed side by side on FEATURES=folder
 	$(BIN)/python benchmarks/bench_learn.py $(FEATURES)
 
 clean:  ## remove the environment, the caches and built packages
-	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -rf .venv build dist demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

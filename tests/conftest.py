@@ -1,5 +1,7 @@
 """What all tests share."""
 
+import os
+
 import pytest
 import torch
 
@@ -11,3 +13,28 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def shared_cache(tmp_path_factory):
+    """The user's cache is left alone; all workers share one, so that the backbone is exported once."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "gddsg-cache"
+    before = os.environ.get("GDDSG_CACHE")
+    os.environ["GDDSG_CACHE"] = str(folder)
+    yield folder
+    if before is None:
+        del os.environ["GDDSG_CACHE"]
+    else:
+        os.environ["GDDSG_CACHE"] = before
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch, shared_cache):
+    """A cache of the test's own, empty but for the exported backbone."""
+    folder = tmp_path / "own-cache"
+    folder.mkdir()
+    for network in shared_cache.glob("*.onnx"):
+        (folder / network.name).symlink_to(network)
+    monkeypatch.setenv("GDDSG_CACHE", str(folder))
+    return folder

@@ -1,13 +1,41 @@
-"""Order-robust class-incremental learning on frozen features.
+"""Order-robust class-incremental learning on frozen backbones.
 
 ::
 
+    image ─▶ backbone ─▶ features
     features, labels ─▶ class cards ─▶ similarity graph ─▶ colouring ─▶ class groups ─▶ one ridge head a group
     features ─▶ evidence per class ─▶ group probabilities ─▶ the group's head ─▶ label, probability, "unknown"
 """
 
-from gddsg.core.class_card import ClassCard
-from gddsg.learners import GDDSG, LEARNERS, RanPAC, SimpleCIL
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gddsg.core.class_card import ClassCard
+    from gddsg.learners import GDDSG, LEARNERS, RanPAC, SimpleCIL
+    from gddsg.photos import PhotoClassifier
 
 __version__ = "0.1.0"
-__all__ = ["GDDSG", "LEARNERS", "ClassCard", "RanPAC", "SimpleCIL", "__version__"]
+__all__ = ["GDDSG", "LEARNERS", "ClassCard", "PhotoClassifier", "RanPAC", "SimpleCIL", "__version__"]
+
+_HOMES = {
+    "GDDSG": "gddsg.learners",
+    "LEARNERS": "gddsg.learners",
+    "ClassCard": "gddsg.core.class_card",
+    "PhotoClassifier": "gddsg.photos",
+    "RanPAC": "gddsg.learners",
+    "SimpleCIL": "gddsg.learners",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: torch takes seconds, and ``gddsg --help`` needs none of it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gddsg' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -3,12 +3,15 @@
 from sklearn.exceptions import NotFittedError
 
 __all__ = [
+    "BackboneError",
+    "DataError",
     "GddsgError",
     "InputError",
     "InputTypeError",
     "MissingExtraError",
     "ModelFileError",
     "NotLearntError",
+    "PhotoError",
     "UnknownClassError",
 ]
 
@@ -39,3 +42,15 @@ class MissingExtraError(GddsgError, ImportError):
 
 class ModelFileError(GddsgError, OSError):
     """Raised when a model file cannot be read or written."""
+
+
+class PhotoError(GddsgError, ValueError):
+    """Raised when a file does not hold an image that can be learnt from or classified."""
+
+
+class DataError(GddsgError, ValueError):
+    """Raised when a data set is missing, incomplete or not in the layout it should have."""
+
+
+class BackboneError(GddsgError, RuntimeError):
+    """Raised when a backbone cannot be loaded, or is not the one a model was learnt with."""

@@ -13,6 +13,7 @@ from gddsg.core.scatter_pool import span_inflation
 from gddsg.core.transform import unit
 
 _DIRECTION_WEIGHT = 0.2
+_MAX_OPTIMISM = 0.5  # beyond it the estimate is too large for the few samples it is made from
 _TINY = 1e-12
 _PSEUDO_FEATURES = 2000
 _POOLED_SAMPLES = 4  # a class's own scatter is trusted like n - 1 samples, the pooled one like these many
@@ -73,7 +74,7 @@ class Novelty:
         # which the two distances share, so that half of its effect cancels
         stretch = (d.counts / (d.counts - 1).clamp(min=1)).square()[classes]
         rows = torch.arange(len(classes))
-        distances[rows, classes] *= stretch / (1 - min(d.optimism, 0.999)) ** 0.5
+        distances[rows, classes] *= stretch / (1 - min(d.optimism, _MAX_OPTIMISM)) ** 0.5
         angles[rows, classes] *= stretch
         nearest = distances.amin(1)
         return _combine(nearest, self._background(vectors), angles.amin(1)), float(nearest.max())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ HELD_OUT_ONE_IN = 5
 
 MIN_HELD_OUT = 4
 """A batch with fewer held-out samples of a class holds out none: their sums would give the samples away."""
+
+SampleIds = np.ndarray[Any, np.dtype[np.uint64]]
 
 _CHUNK_ROWS = 1024
 _SUBSPACE_STEPS = 4
@@ -170,6 +172,7 @@ class ClassCard:
     root, raw : moments of the signed-root and of the plain features; ``raw`` only where a feature was negative,
         since non-negative features always take the root, and ``root`` only where a transform is allowed.
     projected, held_out : moments of the projected features h(x): of the learning share and of the held-out share.
+    sample_ids : ``(≤ count,)`` uint64, sorted; ids of the samples that were given one, so that none is learnt twice.
     """
 
     count: int
@@ -180,9 +183,18 @@ class ClassCard:
     raw: Moments | None
     projected: Moments
     held_out: Moments
+    sample_ids: SampleIds = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
 
     @classmethod
-    def of(cls, features: Tensor, project: Callable[[Tensor], Tensor], rank: int, *, plain: bool = False) -> ClassCard:
+    def of(
+        cls,
+        features: Tensor,
+        project: Callable[[Tensor], Tensor],
+        rank: int,
+        *,
+        plain: bool = False,
+        sample_ids: SampleIds | None = None,
+    ) -> ClassCard:
         """The card of a class from its samples ``(n, feature_dim)``; the order of the rows does not matter.
 
         ``plain`` keeps the moments of the plain features whatever their sign, and those alone.
@@ -204,6 +216,7 @@ class ClassCard:
             raw=Moments.of(features, rank) if plain or _may_be_signed(features) else None,
             projected=Moments.of(projected[~held_out], head_rank(rank)),
             held_out=Moments.of(projected[held_out], held_out_rank(rank)),
+            sample_ids=np.unique(np.empty(0, dtype=np.uint64) if sample_ids is None else sample_ids),
         )
 
     def merge(self, other: ClassCard, rank: int) -> ClassCard:
@@ -217,6 +230,7 @@ class ClassCard:
             raw=_merge(self.raw, other.raw, rank),
             projected=self.projected.merge(other.projected, head_rank(rank)),
             held_out=self.held_out.merge(other.held_out, held_out_rank(rank)),
+            sample_ids=np.union1d(self.sample_ids, other.sample_ids),
         )
 
     def to_bytes(self) -> bytes:
@@ -232,7 +246,7 @@ class ClassCard:
         """The card that :meth:`to_bytes` wrote."""
         try:
             return _checked(_unflatten(*_parse(data)))
-        except (struct.error, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        except (struct.error, ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
             raise InputError(
                 f"These {len(data)} bytes are not a class card ({error}). Give what ClassCard.to_bytes() wrote."
             ) from error
@@ -264,6 +278,8 @@ _MOMENTS = ("root", "raw", "projected", "held_out")
 def _flatten(card: ClassCard) -> tuple[dict[str, float | int], dict[str, np.ndarray[Any, Any]]]:
     scalars: dict[str, float | int] = {"count": card.count, "square_sum": card.square_sum}
     arrays = {"feature_sum": card.feature_sum.numpy(), "unit_sum": card.unit_sum.numpy()}
+    if len(card.sample_ids):
+        arrays["sample_ids"] = card.sample_ids
     for name in _MOMENTS:
         moments: Moments | None = getattr(card, name)
         if moments is not None:
@@ -277,7 +293,7 @@ def _parse(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
     index, position, arrays = json.loads(data[4 : 4 + size]), 4 + size, {}
     for name in sorted(index["arrays"]):
         dtype, shape = index["arrays"][name]
-        if dtype not in ("float32", "float64"):
+        if dtype not in ("float32", "float64", "uint64"):
             raise ValueError(f"array {name} has the type {dtype}")
         length = int(np.prod(shape))
         array = np.frombuffer(data, dtype, length, position).reshape(shape)
@@ -300,7 +316,8 @@ def _unflatten(scalars: dict[str, Any], arrays: dict[str, Tensor]) -> ClassCard:
     }
     plain = {"count": int(scalars["count"]), "square_sum": float(scalars["square_sum"]), "root": None, "raw": None}
     sums = {"feature_sum": arrays["feature_sum"], "unit_sum": arrays["unit_sum"]}
-    values: dict[str, Any] = {**plain, **sums, **moments}
+    ids = arrays["sample_ids"].numpy() if "sample_ids" in arrays else np.empty(0, dtype=np.uint64)
+    values: dict[str, Any] = {**plain, **sums, **moments, "sample_ids": ids}
     return ClassCard(**{field.name: values[field.name] for field in fields(ClassCard)})
 
 
@@ -317,6 +334,9 @@ def _checked(card: ClassCard) -> ClassCard:
         and all(_is_sound(moments) for moments in (*views, *shares))
         and all(bool(part.isfinite().all()) for part in (card.feature_sum, card.unit_sum))
         and 0 <= card.square_sum < np.inf
+        and card.sample_ids.ndim == 1
+        and card.sample_ids.dtype == np.uint64
+        and len(card.sample_ids) <= card.count
     )
     if not sound:
         raise ValueError("its counts, shapes or numbers contradict each other")

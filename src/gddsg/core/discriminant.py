@@ -28,8 +28,8 @@ _MAX_OPTIMISM = 0.5
 _RIVALS = 5
 _RIVAL_CLASSES = 256  # an average over this many classes is as good as one over all, and a big model stays quick
 _RIVAL_SHRINKAGE = 0.3  # rivals are looked for once, at a shrinkage in the middle of the grid
-_CANDIDATE_LOG_ODDS = 12.0  # classes this far behind the best by shared scatter alone get no quadratic term
-_MAX_CANDIDATES = 32
+CANDIDATE_LOG_ODDS = 12.0  # classes this far behind the best by shared scatter alone get no quadratic term
+MAX_CANDIDATES = 32
 _ROWS_AT_ONCE, _CLASSES_AT_ONCE = 4096, 64
 
 
@@ -101,11 +101,13 @@ class Discriminant:
         return _Whitening(values, vectors, shrinkage, error)
 
     @cached_property
-    def _whitener(self) -> Tensor:
+    def whitener(self) -> Tensor:
+        """``(dim, dim)``, see :func:`shrunk_whitener`."""
         return shrunk_whitener(self.pooled, self.whitening.shrinkage)
 
     @cached_property
-    def _whitened_means(self) -> Tensor:
+    def whitened_means(self) -> Tensor:
+        """``(n_classes, dim)``."""
         return self.whiten(self.means)
 
     @cached_property
@@ -113,7 +115,7 @@ class Discriminant:
         """``tr(S T_0⁻¹)``: the number of directions that count after shrinkage."""
         g, level = self.whitening.shrinkage, float(self.pooled.diagonal().mean())
         # T_0 = (1-g) S + g level I, hence (1-g) tr(S T_0⁻¹) = dim - g level tr(T_0⁻¹)
-        return (len(self.pooled) - g * level * float(self._whitener.square().sum())) / (1 - g)
+        return (len(self.pooled) - g * level * float(self.whitener.square().sum())) / (1 - g)
 
     @cached_property
     def optimism(self) -> float:
@@ -135,11 +137,11 @@ class Discriminant:
 
     def whiten(self, vectors: Tensor) -> Tensor:
         """Vectors ``(n, dim)`` in coordinates in which T_0 is the identity."""
-        return vectors.double() @ self._whitener
+        return vectors.double() @ self.whitener
 
     def distances(self, whitened: Tensor) -> Tensor:
         """Squared distances ``(n, n_classes)`` to the means in the shared metric T_0."""
-        means = self._whitened_means
+        means = self.whitened_means
         squares = whitened.square().sum(1)[:, None] + means.square().sum(1)
         return (squares - 2 * whitened @ means.T).clamp_(min=0)
 
@@ -165,8 +167,8 @@ class Discriminant:
 
     def _candidates(self, linear: Tensor) -> Tensor:
         """Classes worth a quadratic term, row by row; a row with a single one needs none."""
-        top = linear.topk(min(_MAX_CANDIDATES, linear.shape[1]), dim=1).values
-        floor = torch.maximum(top[:, -1:], top[:, :1] - _CANDIDATE_LOG_ODDS / self.temperature)
+        top = linear.topk(min(MAX_CANDIDATES, linear.shape[1]), dim=1).values
+        floor = torch.maximum(top[:, -1:], top[:, :1] - CANDIDATE_LOG_ODDS / self.temperature)
         candidates = linear >= floor
         return candidates & (candidates.sum(1, keepdim=True) > 1)
 
@@ -181,6 +183,16 @@ class Discriminant:
         for some in (missing[i : i + _CLASSES_AT_ONCE] for i in range(0, len(missing), _CLASSES_AT_ONCE)):
             self._terms |= dict(zip(some, self._own_scatters(some), strict=True))
 
+    def own_terms(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Directions ``(n_classes, rank, dim)``, offsets ``(n_classes, rank)`` and log-determinants of all classes.
+
+        Class c adds ``½ (‖directions_c z - offsets_c‖² - log_det_c)`` to its linear score. Short factors end in zeros.
+        """
+        self._prepare(range(len(self.moments)))
+        directions, offsets, log_dets = zip(*(self._terms[c] for c in range(len(self.moments))), strict=True)
+        rows = pad_sequence(list(directions), batch_first=True)
+        return rows, pad_sequence(list(offsets), batch_first=True), torch.tensor(log_dets, dtype=torch.float64)
+
     def _own_scatters(self, classes: Sequence[int]) -> Iterator[tuple[Tensor, Tensor, float]]:
         parts = [self.moments[c] for c in classes]
         weights = torch.tensor([_own_weight(part) / max(part.count - 1, 1) for part in parts], dtype=torch.float64)
@@ -190,7 +202,7 @@ class Discriminant:
         identity = torch.eye(rows.shape[1], dtype=torch.float64)
         cholesky = torch.linalg.cholesky(rows @ rows.mT + identity)
         directions = torch.linalg.solve_triangular(cholesky, identity, upper=False) @ rows
-        offsets = (directions @ self._whitened_means[list(classes), :, None])[..., 0]
+        offsets = (directions @ self.whitened_means[list(classes), :, None])[..., 0]
         log_dets = 2 * cholesky.diagonal(dim1=1, dim2=2).log().sum(1)
         for own, offset, log_det, part in zip(directions, offsets, log_dets.tolist(), parts, strict=True):
             yield own[: len(part.factor)], offset[: len(part.factor)], log_det

@@ -34,7 +34,8 @@ class ScatterPool:
     """
 
     def __init__(self) -> None:
-        self._forget_all(quantum=1.0)
+        self._quantum, self._sum = 1.0, torch.zeros(1, 1, dtype=torch.float64)
+        self._included: dict[Label, Moments] = {}
         self._peaks: dict[Label, tuple[Moments, float]] = {}
 
     def total(self, moments: Mapping[Label, Moments]) -> Tensor:
@@ -43,8 +44,8 @@ class ScatterPool:
         quantum = self._suitable_quantum()
         gone = {k: part for k, part in self._included.items() if moments.get(k) is not part}
         if quantum != self._quantum or 2 * len(gone) > len(moments):
-            self._forget_all(quantum)
-            gone = {}
+            self._quantum, self._sum = quantum, torch.zeros(1, 1, dtype=torch.float64)
+            self._included, gone = {}, {}
         new = {k: part for k, part in moments.items() if self._included.get(k) is not part}
         dim = next(iter(moments.values())).dim
         self._sum = self._sum.expand(dim, dim) + self._scatter(new.values(), dim) - self._scatter(gone.values(), dim)
@@ -52,10 +53,6 @@ class ScatterPool:
         total = self._sum.clone()
         total.diagonal().add_(math.fsum(part.residual for part in moments.values()) / 2 / dim)
         return total
-
-    def _forget_all(self, quantum: float) -> None:
-        self._quantum, self._sum = quantum, torch.zeros(1, 1, dtype=torch.float64)
-        self._included: dict[Label, Moments] = {}
 
     def _update_peaks(self, moments: Mapping[Label, Moments]) -> None:
         known = self._peaks

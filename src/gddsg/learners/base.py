@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -63,11 +64,14 @@ class Learner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
         y : one label a row, all ``int`` or all ``str``.
         classes : not used; scikit-learn's incremental classifiers want all classes in advance, this one never does.
         """
+        return self._take_batch(X, y, self._learn)
+
+    def _take_batch(self, X: Any, y: Any, learn: Callable[[Tensor, Sequence[Label]], None]) -> Self:
         with self._all_or_nothing():
             self._check_parameters()
             features = self._features(X, first=not self.__sklearn_is_fitted__())
             labels = self._labels(y, len(features))
-            self._learn(features, labels)
+            learn(features, labels)
             self.classes_ = np.array(sorted({*self._known_labels(), *labels}))
             self._fix_settings()
         return self
@@ -224,3 +228,15 @@ def _python_label(label: Any) -> Label:
     if isinstance(label, bool | int | float) and float(label).is_integer():
         return int(label)
     raise InputError(f"Unknown label type: {label!r} is neither a whole number nor a str. Rename the class.")
+
+
+def checked_ids(sample_ids: Any, n: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Sample ids ``(n,)`` as uint64, or an :class:`InputError`."""
+    try:
+        ids = [operator.index(sample) for sample in np.asarray(sample_ids, dtype=object).ravel()]
+        array = np.array(ids, dtype=np.uint64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"A sample id is no whole number from 0 to 2^64 - 1 ({error}). Hash its name, say.") from error
+    if len(array) != n:
+        raise InputError(f"{len(array)} sample ids were given for {n} rows. Give one for every row, or none at all.")
+    return array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -13,23 +13,25 @@ import torch
 from torch import Tensor
 
 from gddsg.core.calibration import Novelty
-from gddsg.core.class_card import ClassCard
+from gddsg.core.class_card import ClassCard, SampleIds
 from gddsg.core.discriminant import Discriminant
 from gddsg.core.explanation import Explanation, Rival
 from gddsg.core.grouping import ClassGroups, canonical_groups, extend_groups, without
 from gddsg.core.identification import SoftVote, group_counts, group_probabilities
-from gddsg.core.projection import project
+from gddsg.core.network import Decision, PredictionNetwork
+from gddsg.core.projection import project, projection_weights
 from gddsg.core.ridge import RidgeHead, ridge_head
 from gddsg.core.scatter_pool import SampledSpectrum, ScatterPool
 from gddsg.core.similarity_graph import Distance, Label, SimilarityGraph, similarity_graph
 from gddsg.core.transform import View, apply_view, signed_root
 from gddsg.errors import InputError, ModelFileError, UnknownClassError
-from gddsg.learners.base import Learner, like
+from gddsg.learners.base import Learner, checked_ids, like
 from gddsg.store.model_file import read_model, write_model
 
 _HEAD_WEIGHT = 2.0  # head scores regress 0 and 1, so a head moves the log-odds of two classes by about this at most
 _PLAUSIBLE_LOG_ODDS = 6.0  # a class this far behind the best stays behind, whatever a head says
 _PLAUSIBLE_CLASSES = 8  # an input that is like nothing known is a little like everything: heads are no help to it
+_NEVER = -700.0  # log of a probability that is as good as none
 _ROWS_AT_ONCE = 2048
 _ROOT_MUST_GAIN = 0.5  # signed features take the root only if it halves the expected error: the estimate is a rough one
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -61,6 +63,7 @@ class GDDSG(Learner):
     feature_transform : ``"auto"`` takes the square root of non-negative features, and for others chooses from the cards
         between a sign-preserving root and none; ``"none"`` leaves features as they are.
     distance : between class centroids, for the similarity graph.
+    backbone : fingerprint of what made the features, or None; saved, and models of different backbones do not merge.
     seed : of the random projection.
     device : torch device for the card's arithmetic.
 
@@ -89,7 +92,7 @@ class GDDSG(Learner):
     "Order-Robust Class Incremental Learning: Graph-Driven Dynamic Similarity Grouping", CVPR 2025.
     """
 
-    fixed_by_learning = ("projection_dim", "rank", "grouping", "feature_transform", "seed")
+    fixed_by_learning = ("projection_dim", "rank", "grouping", "feature_transform", "backbone", "seed")
     cards_: dict[Label, ClassCard]
 
     def __init__(
@@ -101,6 +104,7 @@ class GDDSG(Learner):
         decision: Literal["soft", "hard"] = "soft",
         feature_transform: Literal["auto", "none"] = "auto",
         distance: Distance = "cosine",
+        backbone: str | None = None,
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
@@ -111,17 +115,54 @@ class GDDSG(Learner):
         self.decision = decision
         self.feature_transform = feature_transform
         self.distance = distance
+        self.backbone = backbone
         self.seed = seed
         self.device = device
 
     # ---------------------------------------------------------------- learning
 
-    def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_ids: Any = None) -> Self:
+        """Learn a batch on top of what is known: new classes, or more samples of known ones.
+
+        Parameters
+        ----------
+        X : features ``(n_samples, n_features)``: NumPy array, torch tensor, data frame or nested lists.
+        y : one label a row, all ``int`` or all ``str``.
+        classes : not used; scikit-learn's incremental classifiers want all classes in advance, this one never does.
+        sample_ids : whole numbers from 0 to 2⁶⁴ - 1, one a row, that tell samples apart, such as hashes of their files.
+            A sample whose id its class has already learnt is left out, so that a batch may safely be given twice.
+        """
+        return self._take_batch(X, y, partial(self._learn, sample_ids=sample_ids))
+
+    def _learn(self, features: Tensor, labels: Sequence[Label], sample_ids: Any = None) -> None:
         names, cards = np.array(labels), {}
+        ids = None if sample_ids is None else checked_ids(sample_ids, len(features))
+        new = np.ones(len(names), dtype=bool) if ids is None else self._not_learnt_yet(ids, labels)
         for label in sorted(set(labels)):
-            rows = features[torch.from_numpy(names == label).to(features.device)]
-            cards[label] = ClassCard.of(rows, self._project, self.rank, plain=self.feature_transform == "none")
+            own = (names == label) & new
+            if own.any():
+                rows = features[torch.from_numpy(own).to(features.device)]
+                plain, own_ids = self.feature_transform == "none", None if ids is None else ids[own]
+                cards[label] = ClassCard.of(rows, self._project, self.rank, plain=plain, sample_ids=own_ids)
         self._take_in(cards)
+
+    def _not_learnt_yet(self, ids: SampleIds, labels: Sequence[Label]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Rows whose sample is new; the same sample under two labels is an error."""
+        label_of = self.sample_labels()
+        new = np.zeros(len(ids), dtype=bool)
+        for row, (sample, label) in enumerate(zip(ids.tolist(), labels, strict=True)):
+            new[row] = sample not in label_of
+            if label_of.setdefault(sample, label) != label:
+                raise InputError(
+                    f"Sample {sample} is given as {label!r} but was learnt as {label_of[sample]!r}. "
+                    "Drop it from the batch, or forget the class it was wrongly learnt as."
+                )
+        return new
+
+    def sample_labels(self) -> dict[int, Label]:
+        """Label by sample id, of all samples that were learnt with one."""
+        cards: dict[Label, ClassCard] = getattr(self, "cards_", {})
+        return {sample: label for label, card in cards.items() for sample in card.sample_ids.tolist()}
 
     def _project(self, features: Tensor) -> Tensor:
         view = features if self.feature_transform == "none" else signed_root(features)
@@ -160,7 +201,7 @@ class GDDSG(Learner):
     def _check_mergeable(self, other: GDDSG) -> None:
         if not isinstance(other, GDDSG):
             raise InputError(f"A {type(other).__name__} was given; expected is another GDDSG model.")
-        names = ("projection_dim", "rank", "seed", "feature_transform")
+        names = ("projection_dim", "rank", "seed", "feature_transform", "backbone")
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in names}
         if self.__sklearn_is_fitted__() and other.__sklearn_is_fitted__():
             pairs["n_features_in_"] = (self.n_features_in_, other.n_features_in_)
@@ -168,6 +209,13 @@ class GDDSG(Learner):
         differing = [f"{name} ({a!r} here, {b!r} there)" for name, (a, b) in pairs.items() if a != b]
         if differing:
             raise InputError(f"These models cannot be merged, they differ in {', '.join(differing)}. Learn one again.")
+        known = self.sample_labels()
+        shared = sum(sample in known for sample in other.sample_labels())
+        if shared:
+            raise InputError(
+                f"{shared} samples were learnt by both models and would count twice. "
+                "Merge models of different samples; a model that holds all of the other's needs no merging."
+            )
 
     def forget(self, label: Label) -> Self:
         """Delete a class: the model is then as if it had never learnt it (with ``grouping="canonical"``)."""
@@ -179,6 +227,22 @@ class GDDSG(Learner):
             self.classes_ = np.array(list(self.cards_))
         else:
             del self.classes_, self.n_features_in_, self.cards_, self.settings_
+        return self
+
+    def rename(self, old: Label, new: Label) -> Self:
+        """Give a class another name; nothing else changes (but for ties that are broken by name)."""
+        self._inputs_known(old)
+        if type(new) is not type(old):
+            raise InputError(f"{new!r} was given as the new name of {old!r}; names of one model are of one type.")
+        if new in self.cards_:
+            raise InputError(
+                f"There is a class {new!r} already. Choose another name for {old!r}, or forget one of them."
+            )
+        groups = getattr(self, "arrival_groups_", ())
+        self.arrival_groups_ = tuple(tuple(new if k == old else k for k in group) for group in groups)
+        self._memo = _Memo()
+        self._set_cards({new if k == old else k: card for k, card in self.cards_.items()})
+        self.classes_ = np.array(list(self.cards_))
         return self
 
     def _inputs_known(self, label: Label) -> None:
@@ -256,7 +320,7 @@ class GDDSG(Learner):
 
     def _committed(self, features: Tensor, group_evidence: Tensor) -> Tensor:
         """The paper's decision: the likeliest group, and its head alone inside it."""
-        out = torch.full((len(features), len(self.classes_)), -700.0, dtype=torch.float64)  # e^-700: as good as never
+        out = torch.full((len(features), len(self.classes_)), _NEVER, dtype=torch.float64)
         chosen, projected = group_evidence.argmax(1), self._project_exactly(features)
         for group in chosen.unique().tolist():
             rows, columns = chosen == group, self._derived.columns[group]
@@ -267,6 +331,25 @@ class GDDSG(Learner):
     def _project_exactly(self, features: Tensor) -> Tensor:
         """h(x) in float64, so that a row's score is its own whatever the batch it comes in."""
         return self._project(features.double())
+
+    def network(self) -> PredictionNetwork:
+        """``predict_proba`` as one torch network, for use elsewhere: ``(n, n_features)`` float32 to probabilities."""
+        self._require_learnt()
+        if self.identification != "evidence":
+            raise InputError(f"identification={self.identification!r} has trees in it; only 'evidence' is a network.")
+        derived, groups = self._derived, range(len(self._derived.groups))
+        decision = Decision(
+            self.decision == "hard", _HEAD_WEIGHT, _PLAUSIBLE_LOG_ODDS, _PLAUSIBLE_CLASSES, never=_NEVER
+        )
+        return PredictionNetwork(
+            derived.discriminant,
+            derived.view,
+            "raw" if self.feature_transform == "none" else "root",
+            projection_weights(self.n_features_in_, self.projection_dim, self.seed),
+            [derived.columns[g] for g in groups],
+            [derived.head(g).weights for g in groups],
+            decision,
+        ).eval()
 
     def explain(self, x: Any) -> Explanation:
         """Why one input ``(n_features,)`` gets its label: groups, rivals, novelty."""

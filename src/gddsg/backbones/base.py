@@ -1,0 +1,107 @@
+"""What a backbone is: a frozen network that turns an image into a feature vector."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+Array = np.ndarray[Any, np.dtype[np.float32]]
+
+
+class Backbone(ABC):
+    """A frozen network. Equal images give equal features, whatever other images they come with.
+
+    Attributes
+    ----------
+    name : by which :func:`gddsg.backbones.load_backbone` finds it again.
+    fingerprint : hash of weights and preprocessing, stored in models and caches: features of backbones with different
+        fingerprints are never mixed.
+    feature_dim : L, length of a feature vector.
+    preprocess : how an image becomes the network's input.
+    workers : threads that may embed at the same time.
+    batch_size : images that are best embedded together.
+    """
+
+    name: str
+    fingerprint: str
+    feature_dim: int
+    preprocess: Preprocess
+    workers: int = 1
+    batch_size: int = 1
+
+    @abstractmethod
+    def embed(self, images: Array) -> Array:
+        """Features ``(n, feature_dim)`` of preprocessed images ``(n, 3, height, width)``."""
+
+    @property
+    def identity(self) -> str:
+        """``name@fingerprint``, what a model remembers of its backbone."""
+        return f"{self.name}@{self.fingerprint}"
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """The central part of an image, resized and normalised.
+
+    Attributes
+    ----------
+    size : height and width of the result.
+    crop : share of the image's shorter side (of both sides where ``squash``) that is used; images smaller than
+        ``size`` have nothing to spare and are used whole.
+    squash : resize the whole image to ``size``, whatever its shape, instead of cutting a centred part of that shape.
+    mean, deviation : of the three channels, for pixels between 0 and 1.
+    resample : Pillow's filter.
+    """
+
+    size: tuple[int, int]
+    crop: float = 1.0
+    squash: bool = False
+    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    deviation: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    resample: Image.Resampling = Image.Resampling.BICUBIC
+
+    def __call__(self, image: Image.Image) -> Array:
+        """``(3, height, width)`` of an RGB image."""
+        height, width = self.size
+        # cutting and resizing in one step: a panorama is never blown up to the height of a photo
+        small = image.resize((width, height), self.resample, box=self._box(image.size))
+        pixels = np.asarray(small, dtype=np.float32).transpose(2, 0, 1) / 255
+        mean, deviation = (np.array(part, dtype=np.float32)[:, None, None] for part in (self.mean, self.deviation))
+        return np.ascontiguousarray((pixels - mean) / deviation)
+
+    @property
+    def useful_side(self) -> int:
+        """Pixels that the shorter side of an image should have; more than twice as many are wasted."""
+        return 2 * int(np.ceil(max(self.size) / self.crop))
+
+    def _box(self, size: tuple[int, int]) -> tuple[float, float, float, float]:
+        """Left, top, right, bottom of the part that is used."""
+        height, width = self.size
+        crop = self.crop if min(size) >= min(self.size) else 1.0
+        if self.squash:
+            cut = (size[0] * crop, size[1] * crop)
+        else:
+            scale = crop * min(size[0] / width, size[1] / height)
+            cut = (width * scale, height * scale)
+        left, top = ((whole - part) / 2 for whole, part in zip(size, cut, strict=True))
+        return left, top, left + cut[0], top + cut[1]
+
+
+def fingerprint(preprocess: Preprocess, parts: Iterable[bytes]) -> str:
+    """Sixteen hexadecimal digits for the preprocessing and the bytes of the weights."""
+    digest = hashlib.sha256(repr(preprocess).encode())
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()[:16]
+
+
+def available_cores() -> int:
+    """Cores this process may use, which in a container are fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,210 @@
+"""Features of photos that were embedded before, on disk, so that no photo is embedded twice.
+
+One SQLite file: it takes several processes at once, and a kill at any moment leaves it whole. The cache holds nothing
+that cannot be computed again, hence no trouble with it ever stops the work: a damaged file is started anew, and where
+nothing can be written, features are simply not kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import platformdirs
+
+from gddsg.backbones.base import Array
+
+_TABLE = """
+CREATE TABLE IF NOT EXISTS features(
+    key BLOB, backbone TEXT, vector BLOB, used INTEGER, PRIMARY KEY (key, backbone)
+) WITHOUT ROWID
+"""
+_DEFAULT_LIMIT_MB = 4096
+_KEPT_WHEN_FULL = 0.9
+_SECONDS_A_DAY = 86_400
+_CHECKSUM_BYTES = 4
+
+
+def cache_folder() -> Path:
+    """The folder for what can be computed again: ``GDDSG_CACHE``, or a folder of its own in the user's cache."""
+    named = os.environ.get("GDDSG_CACHE")
+    return Path(named) if named else platformdirs.user_cache_path("gddsg", appauthor=False)
+
+
+@dataclass(frozen=True)
+class CacheSize:
+    """Vectors of one backbone and the bytes they take."""
+
+    backbone: str
+    vectors: int
+    size: int
+
+
+class FeatureCache:
+    """Feature vectors by content hash of the photo and fingerprint of the backbone; safe for threads and processes.
+
+    Parameters
+    ----------
+    folder : where the file is, ``cache_folder()`` unless named.
+    limit_mb : largest size of the file; the vectors unused for longest go first. ``GDDSG_CACHE_MB`` or 4096.
+
+    Attributes
+    ----------
+    trouble : why the cache does not work, empty while it does.
+    """
+
+    def __init__(self, folder: Path | None = None, limit_mb: float | None = None) -> None:
+        self.path = (folder or cache_folder()) / "features.sqlite"
+        self.trouble = ""
+        limit = os.environ.get("GDDSG_CACHE_MB", _DEFAULT_LIMIT_MB) if limit_mb is None else limit_mb
+        self._limit = float(limit) * 1e6
+        self._lock = threading.Lock()
+        self._used: set[tuple[bytes, str]] = set()
+        self._connection: sqlite3.Connection | None = None
+        self._try_or_start_anew(self._open)
+
+    def get(self, key: bytes, backbone: str) -> Array | None:
+        """The vector, or None where it is not known."""
+        row = self._ask("SELECT vector, used FROM features WHERE key = ? AND backbone = ?", (key, backbone))
+        if not row or (vector := _unpacked(row[0][0])) is None:
+            return None
+        if row[0][1] != _today():
+            self._used.add((key, backbone))
+        return vector
+
+    def put(self, vectors: Iterable[tuple[bytes, Array]], backbone: str) -> None:
+        """Keep vectors by key, all of them in one transaction."""
+        rows = [(key, backbone, _packed(vector), _today()) for key, vector in vectors]
+        self._try(lambda db: self._write(db, rows))
+
+    def sizes(self) -> list[CacheSize]:
+        """What is in the cache, by backbone."""
+        sql = "SELECT backbone, COUNT(*), SUM(LENGTH(vector)) FROM features GROUP BY backbone ORDER BY backbone"
+        return [CacheSize(*row) for row in self._ask(sql)]
+
+    def clear(self) -> int:
+        """Delete all vectors; how many there were."""
+        count = sum(size.vectors for size in self.sizes())
+        self._try(lambda db: db.execute("DELETE FROM features"))
+        return count
+
+    def close(self) -> None:
+        """Note which vectors were used, and close the file."""
+        if self._used:
+            self._try(lambda db: self._write(db, []))
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _open(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA auto_vacuum = FULL")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose vectors, never the file
+            connection.execute(_TABLE)
+            connection.execute("SELECT key, backbone, vector, used FROM features LIMIT 1")
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+
+    def _ask(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        found: list[Any] = []
+        self._try(lambda db: found.extend(db.execute(sql, values)))
+        return found
+
+    def _write(self, db: sqlite3.Connection, rows: list[tuple[bytes, str, bytes, int]]) -> None:
+        today = _today()
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            db.executemany("INSERT OR REPLACE INTO features VALUES (?, ?, ?, ?)", rows)
+            used = [(today, *name) for name in self._used]
+            db.executemany("UPDATE features SET used = ? WHERE key = ? AND backbone = ?", used)
+            self._make_room(db)
+            db.execute("COMMIT")
+            self._used.clear()
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                db.execute("ROLLBACK")
+            raise
+
+    def _make_room(self, db: sqlite3.Connection) -> None:
+        """Delete the vectors unused for longest until the rest takes nine tenths of the limit."""
+        pages, free, page = (db.execute(f"PRAGMA {p}").fetchone()[0] for p in _SIZE_PRAGMAS)
+        size = (pages - free) * page
+        if size <= self._limit:
+            return
+        count = db.execute("SELECT COUNT(*) FROM features").fetchone()[0]
+        surplus = int(count * (1 - _KEPT_WHEN_FULL * self._limit / size)) + 1
+        oldest = "SELECT key, backbone FROM features ORDER BY used, key LIMIT ?"
+        db.execute(f"DELETE FROM features WHERE (key, backbone) IN ({oldest})", (surplus,))
+
+    def _try(self, action: Any) -> None:
+        if self._connection is not None:
+            self._try_or_start_anew(lambda: action(self._connection))
+
+    def _try_or_start_anew(self, action: Any) -> None:
+        """A file that is damaged goes, with its contents; other trouble (no room, no permission) ends the caching."""
+        with self._lock:
+            try:
+                action()
+            except (sqlite3.OperationalError, OSError) as error:
+                self._give_up(f"{self.path}: {error}")
+            except sqlite3.DatabaseError:
+                self._start_anew()
+
+    def _start_anew(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+        try:
+            for suffix in ("", "-wal", "-shm"):
+                self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+            self._open()
+        except (sqlite3.Error, OSError) as error:
+            self._give_up(f"{self.path}: {error}")
+
+    def _give_up(self, trouble: str) -> None:
+        self.trouble = trouble
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+
+_SIZE_PRAGMAS = ("page_count", "freelist_count", "page_size")
+
+
+def _today() -> int:
+    return int(time.time()) // _SECONDS_A_DAY
+
+
+def _packed(vector: Array) -> bytes:
+    content = np.ascontiguousarray(vector, dtype="<f4").tobytes()
+    return content + zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "little")
+
+
+def _unpacked(packed: Any) -> Array | None:
+    if not isinstance(packed, bytes) or len(packed) % 4 or len(packed) < 2 * _CHECKSUM_BYTES:
+        return None
+    content, checksum = packed[:-_CHECKSUM_BYTES], packed[-_CHECKSUM_BYTES:]
+    if zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "little") != checksum:
+        return None
+    return np.frombuffer(content, dtype="<f4").astype(np.float32)

@@ -1,0 +1,138 @@
+"""Vision models of Hugging Face: ViT, DINOv2, CLIP, ResNet and their like, from the hub or from a folder."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from gddsg.backbones.base import Array, Backbone, Preprocess, fingerprint
+from gddsg.errors import BackboneError, MissingExtraError
+
+
+class HuggingFaceBackbone(Backbone):
+    """A frozen vision model; its features are the class token, or the pooled map of a network that has none.
+
+    Parameters
+    ----------
+    source : name on the hub such as ``google/vit-base-patch16-224-in21k``, or a folder with ``config.json``,
+        ``preprocessor_config.json`` and the weights.
+    device : torch device.
+    """
+
+    def __init__(self, source: str, device: str) -> None:
+        settings, self._model, weights = _load(source)
+        self.name = f"hf:{source}"
+        self.preprocess = preprocess_of(settings)
+        self.fingerprint = fingerprint(self.preprocess, weights)
+        self.batch_size = 1 if device == "cpu" else 64
+        self._device = device
+        self._model.to(device).eval()
+        height, width = self.preprocess.size
+        self.feature_dim = self.embed(np.zeros((1, 3, height, width), dtype=np.float32)).shape[1]
+
+    def embed(self, images: Array) -> Array:
+        """Features ``(n, feature_dim)`` of preprocessed images ``(n, 3, height, width)``."""
+        import torch
+
+        # on a CPU one at a time, so that features do not depend, in their last bits, on the neighbours in a batch
+        with torch.inference_mode():
+            parts = torch.from_numpy(images).to(self._device).split(self.batch_size)
+            features = torch.cat([self._features(part) for part in parts])
+        return np.asarray(features.float().cpu().numpy(), dtype=np.float32)
+
+    def _features(self, images: Any) -> Any:
+        if hasattr(self._model, "get_image_features"):  # CLIP and the like: the image tower
+            found = self._model.get_image_features(pixel_values=images)
+            return getattr(found, "pooler_output", found)
+        found = self._model(pixel_values=images)
+        if _has_class_token(self._model):
+            return found.last_hidden_state[:, 0]
+        if getattr(found, "pooler_output", None) is not None:
+            return found.pooler_output.flatten(1)
+        hidden = found.last_hidden_state
+        return hidden.mean(1) if hidden.ndim == 3 else hidden.mean((2, 3))
+
+
+def _has_class_token(model: Any) -> bool:
+    return any(name.endswith("cls_token") for name, _ in model.named_parameters())
+
+
+def _load(source: str) -> tuple[dict[str, Any], Any, Iterator[bytes]]:
+    """Preprocessor settings, model, and the weights it was given, as bytes."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise MissingExtraError(
+            "Hugging Face backbones need transformers. Install it with: pip install 'gddsg[hf]'"
+        ) from error
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    try:
+        settings, _ = transformers.ImageProcessingMixin.get_image_processor_dict(source)
+        model, report = transformers.AutoModel.from_pretrained(source, output_loading_info=True)
+    except (OSError, ValueError, KeyError, json.JSONDecodeError) as error:
+        raise BackboneError(
+            f"The backbone hf:{source} could not be loaded ({_first_line(error)}). If the hub is out of reach, use "
+            "the embedded default (efficientnet-lite0), or download the model elsewhere and give its folder: hf:FOLDER."
+        ) from error
+    return settings, model, _weights(model, set(report["missing_keys"]))
+
+
+def _weights(model: Any, random: set[str]) -> Iterator[bytes]:
+    """Names and values of all weights but those the files lacked: the latter are random and are not used."""
+    for name, value in sorted(model.state_dict().items()):
+        if name not in random:
+            yield name.encode()
+            yield value.cpu().contiguous().numpy().tobytes()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0][:300]
+
+
+def preprocess_of(settings: Mapping[str, Any]) -> Preprocess:
+    """What ``preprocessor_config.json`` asks for."""
+    size, crop, squash = _geometry(settings)
+    normalise = settings.get("do_normalize", True)
+    return Preprocess(
+        size,
+        crop,
+        squash,
+        _channels(settings.get("image_mean", 0.5)) if normalise else (0.0, 0.0, 0.0),
+        _channels(settings.get("image_std", 0.5)) if normalise else (1.0, 1.0, 1.0),
+        Image.Resampling(settings.get("resample", Image.Resampling.BICUBIC)),
+    )
+
+
+def _geometry(settings: Mapping[str, Any]) -> tuple[tuple[int, int], float, bool]:
+    """Size, share of the image that is used, and whether the image is squashed into that size."""
+    size = settings.get("size", 224)
+    if "crop_pct" in settings:  # ConvNeXt's way, which ResNet uses too: no cutting at 384 pixels and above
+        side = _shortest(size)
+        return (side, side), float(settings["crop_pct"]) if side < 384 else 1.0, side >= 384
+    if settings.get("do_center_crop") and "crop_size" in settings:
+        cut = _height_width(settings["crop_size"])
+        return cut, min(1.0, min(cut) / _shortest(size)), False
+    return _height_width(size), 1.0, True
+
+
+def _shortest(size: Any) -> int:
+    return min(_height_width(size))
+
+
+def _height_width(size: Any) -> tuple[int, int]:
+    if isinstance(size, Mapping):
+        side = size.get("shortest_edge")
+        return int(size.get("height", side)), int(size.get("width", side))
+    if isinstance(size, list | tuple):
+        return int(size[0]), int(size[-1])
+    return int(size), int(size)
+
+
+def _channels(value: Any) -> tuple[float, float, float]:
+    values = [float(v) for v in value] if isinstance(value, list | tuple) else [float(value)] * 3
+    return values[0], values[1], values[2]

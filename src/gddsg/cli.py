@@ -1,0 +1,410 @@
+"""The command line: parses, calls, prints."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:  # the heavy parts are imported by the commands that need them, so that --help comes at once
+    from gddsg.data.dataset import Skipped
+    from gddsg.learners.gddsg import GDDSG
+    from gddsg.photos import PhotoClassifier
+
+_SHOWN = 10
+_INTERRUPTED = 130
+_out, _err = Console(highlight=False), Console(stderr=True, highlight=False)
+
+
+class _Commands(TyperGroup):
+    """Turns our errors into one message and an exit code, without a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            _err.print("Interrupted. The model is as it was before; features computed so far are kept in the cache.")
+            raise typer.Exit(_INTERRUPTED) from error
+        except Exception as error:
+            if not _is_ours(error):
+                raise
+            _err.print(f"[bold red]Error:[/] {_escaped(error)}", soft_wrap=True)
+            raise typer.Exit(1) from error
+
+
+def _is_ours(error: Exception) -> bool:
+    errors = sys.modules.get("gddsg.errors")  # not imported here: it would make --help wait
+    return errors is not None and isinstance(error, errors.GddsgError)
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    help="A classifier of photos that takes new classes for years and never has to be retrained.",
+    epilog="Examples:  gddsg learn animals.gddsg photos/   ·   gddsg predict animals.gddsg garden.jpg   ·   gddsg demo",
+)
+
+Model = Annotated[Path, typer.Argument(help="Model file.", metavar="MODEL")]
+Folders = Annotated[list[Path], typer.Argument(help="Folders of photos, one class a folder.", metavar="FOLDER...")]
+Strict = Annotated[bool, typer.Option("--strict", help="Files that cannot be used are an error, not skipped.")]
+CaseSensitive = Annotated[bool, typer.Option("--case-sensitive", help="Allow classes that differ only in case.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Reject = Annotated[
+    float | None,
+    typer.Option(
+        "--reject",
+        metavar="SHARE",
+        help='Call photos "unknown" that are less like any class than this share of known ones, e.g. 0.99.',
+    ),
+]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, … (a GPU if there is one).")]
+
+
+@app.callback(invoke_without_command=True)
+def main(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    """A classifier of photos that takes new classes for years and never has to be retrained."""
+    if show_version:
+        _out.print(f"gddsg {version('gddsg')}")
+        raise typer.Exit
+
+
+@app.command(
+    epilog="Examples:  gddsg learn animals.gddsg photos/   ·   gddsg learn animals.gddsg photos/fox photos/owl"
+)
+def learn(
+    model: Model,
+    folders: Folders,
+    backbone: Annotated[
+        str | None,
+        typer.Option(help="For a new model: efficientnet-lite0 (default), vit-b16, hf:NAME, hf:FOLDER, timm:NAME, …"),
+    ] = None,
+    device: Device = None,
+    strict: Strict = False,
+    case_sensitive: CaseSensitive = False,
+    projection_dim: Annotated[int | None, typer.Option(help="For a new model: M, width of the projection.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn photos: new classes, or more photos of known ones. Safe to repeat: known photos are skipped.
+
+    FOLDER holds one folder a class, or the photos of one class, or train/ and test/ (then train/ is learnt).
+    """
+    settings = {} if projection_dim is None else {"projection_dim": projection_dim}
+    with _classifier(model, backbone, device, settings) as classifier, _progress("Embedding") as progress:
+        report = classifier.learn(*folders, strict=strict, case_sensitive=case_sensitive, progress=progress)
+    if as_json:
+        _print_json(asdict(report))
+        return
+    total = sum(report.learnt.values())
+    new = f", {len(report.new_classes)} of them new" if report.new_classes else ""
+    _out.print(f"Learnt {_counted(total, 'photo')} of {_counted(len(report.learnt), 'class', 'classes')}{new}.")
+    if report.known:
+        _out.print(f"{_counted(report.known, 'photo')} had been learnt before and were left out.")
+    _print_skipped(report.skipped)
+
+
+class Format(StrEnum):
+    """How predictions are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+@app.command(epilog="Examples:  gddsg predict animals.gddsg garden.jpg   ·   gddsg predict animals.gddsg inbox/ --csv")
+def predict(
+    model: Model,
+    images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.", metavar="IMAGE|FOLDER...")],
+    top: Annotated[int, typer.Option(min=1, help="How many classes to name.")] = 3,
+    reject: Reject = None,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    strict: Strict = False,
+    device: Device = None,
+) -> None:
+    """Say what is on photos."""
+    with _classifier(model, None, device) as classifier, _progress("Embedding") as progress:
+        predictions, skipped = classifier.predict(*images, top=top, reject=reject, strict=strict, progress=progress)
+    if as_json:
+        _print_json([asdict(one) for one in predictions])
+    elif as_csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(["photo", "label", "probability", "novelty"])
+        writer.writerows([one.name, one.label, f"{one.probability:.4f}", f"{one.novelty:.4f}"] for one in predictions)
+    else:
+        table = _table("photo", "label", "others")
+        for one in predictions:
+            others = "  ".join(f"{label} {100 * p:.1f} %" for label, p in one.top if label != one.label)
+            own = "" if one.label == "unknown" else f" {100 * one.probability:.1f} %"
+            table.add_row(_escaped(one.name), _escaped(one.label) + own, _escaped(others))
+        _out.print(table)
+    _print_skipped(skipped)
+
+
+@app.command(epilog="Example:  gddsg evaluate animals.gddsg photos/")
+def evaluate(
+    model: Model,
+    folders: Folders,
+    reject: Reject = None,
+    as_json: AsJson = False,
+    strict: Strict = False,
+    case_sensitive: CaseSensitive = False,
+    device: Device = None,
+) -> None:
+    """Accuracy on labelled photos; folders with train/ and test/ are tested on test/."""
+    with _classifier(model, None, device) as classifier, _progress("Embedding") as progress:
+        found = classifier.evaluate(
+            *folders, reject=reject, strict=strict, case_sensitive=case_sensitive, progress=progress
+        )
+    if as_json:
+        numbers = {"accuracy": found.accuracy, "average_accuracy": found.average_accuracy, "photos": found.photos}
+        _print_json(numbers | asdict(found))
+        return
+    table = _table("class", "photos", "right", "accuracy")
+    for one in found.classes:
+        note = " (never learnt)" if one.label in found.unlearnt else ""
+        table.add_row(_escaped(one.label) + note, str(one.photos), str(one.correct), f"{100 * one.accuracy:.1f} %")
+    _out.print(table)
+    _out.print(
+        f"Accuracy {100 * found.accuracy:.1f} % of {_counted(found.photos, 'photo')}, "
+        f"{100 * found.average_accuracy:.1f} % on average over classes."
+    )
+    if found.confusions:
+        _out.print("Most often confused:")
+        for truth, taken_for, times in found.confusions[:_SHOWN]:
+            _out.print(f"  {_escaped(truth)} taken for {_escaped(taken_for)}: {times} times")
+    _print_skipped(found.skipped)
+
+
+@app.command(epilog="Example:  gddsg inspect animals.gddsg --graph look-alikes.html")
+def inspect(
+    model: Model,
+    graph: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the coloured similarity graph: .png or .html.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What a model knows: classes, numbers of photos, groups, closest rivals, size."""
+    from gddsg.learners.gddsg import GDDSG
+
+    learnt = GDDSG.load(model)
+    rows = _class_rows(learnt)
+    facts = {
+        "classes": len(rows),
+        "groups": len(learnt.class_groups_),
+        "backbone": learnt.backbone,
+        "projection_dim": learnt.projection_dim,
+        "rank": learnt.rank,
+        "file_bytes": model.stat().st_size,
+    }
+    summary = (
+        f"{_counted(len(rows), 'class', 'classes')} in {_counted(len(learnt.class_groups_), 'group')}, backbone "
+        f"{learnt.backbone or 'unknown'}, M = {learnt.projection_dim}, {model.stat().st_size / 1e6:.1f} MB."
+    )
+    if graph is not None:
+        _draw(learnt, graph)
+    if as_json:
+        _print_json({**facts, "class_table": rows})
+        return
+    table = _table("class", "samples", "group", "closest class", "distance", "look-alikes")
+    for row in rows:
+        distance = "" if row["distance"] is None else f"{row['distance']:.3f}"
+        cells = (row["label"], row["samples"], row["group"], row["closest"] or "", distance, row["look_alikes"])
+        table.add_row(*(_escaped(cell) for cell in cells))
+    _out.print(table)
+    _out.print(_escaped(summary))
+    if graph is not None:
+        _out.print(f"The graph of look-alikes is in {_escaped(graph)}")
+
+
+@app.command(epilog="Example:  gddsg forget animals.gddsg wolf")
+def forget(
+    model: Model, classes: Annotated[list[str], typer.Argument(help="Names of classes.", metavar="CLASS...")]
+) -> None:
+    """Delete classes, as if they had never been learnt."""
+    with _classifier(model) as classifier:
+        classifier.forget(*classes)
+    _out.print(f"Forgot {_escaped(', '.join(classes))}.")
+
+
+@app.command(epilog='Example:  gddsg rename animals.gddsg wolf "grey wolf"')
+def rename(model: Model, old: str, new: str) -> None:
+    """Give a class another name."""
+    with _classifier(model) as classifier:
+        classifier.rename(old, new)
+    _out.print(f"{_escaped(old)} is now called {_escaped(new)}.")
+
+
+@app.command(epilog="Example:  gddsg merge monday.gddsg tuesday.gddsg --into week.gddsg")
+def merge(
+    models: Annotated[list[Path], typer.Argument(help="Model files.", metavar="MODEL...")],
+    into: Annotated[Path, typer.Option(help="File of the merged model.")],
+) -> None:
+    """Join what several models have learnt in a new file."""
+    from gddsg.photos import merge_models
+
+    merged = merge_models(models, into)
+    _out.print(f"{_escaped(into)} knows {_counted(len(merged.classes_), 'class', 'classes')}.")
+
+
+@app.command(epilog="Example:  gddsg export animals.gddsg --onnx animals.onnx")
+def export(
+    model: Model,
+    onnx: Annotated[Path, typer.Option(help="File to write: features in, probabilities out.")],
+) -> None:
+    """Write the model as an ONNX network, checked to give the same probabilities."""
+    from gddsg.export import export_onnx
+    from gddsg.learners.gddsg import GDDSG
+
+    gap = export_onnx(GDDSG.load(model), onnx)
+    _out.print(f"{_escaped(onnx)}: features to probabilities; largest difference to the model {gap:.1e}.")
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(help="Where to put pictures and the model.")] = Path("demo"),
+) -> None:
+    """Learn letters, digits and Greek in two opposite orders, end in the same model, forget one, predict some."""
+    from gddsg.demo import run
+
+    run(folder, _out)
+
+
+@app.command()
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Delete all features.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show or clear the features of photos that were embedded before."""
+    from gddsg.backbones.feature_cache import FeatureCache
+
+    with FeatureCache() as features:
+        sizes = features.sizes()
+        if clear:
+            _out.print(f"Deleted {_counted(features.clear(), 'vector')} from {_escaped(features.path)}.")
+        elif as_json:
+            _print_json({"path": str(features.path), "backbones": [asdict(size) for size in sizes]})
+        else:
+            for size in sizes:
+                _out.print(f"{size.backbone}: {_counted(size.vectors, 'vector')}, {size.size / 1e6:.1f} MB")
+            _out.print(f"{_counted(sum(s.vectors for s in sizes), 'vector')} in {_escaped(features.path)}")
+        if features.trouble:
+            _err.print(f"The cache does not work: {_escaped(features.trouble)}")
+
+
+# Helpers.
+
+
+@contextmanager
+def _classifier(
+    path: Path, backbone: str | None = None, device: str | None = None, settings: dict[str, Any] | None = None
+) -> Iterator[PhotoClassifier]:
+    from gddsg.backbones.feature_cache import FeatureCache
+    from gddsg.photos import PhotoClassifier
+
+    def on_wait() -> None:
+        _err.print(f"Another process is changing {_escaped(path)}; waiting for it …")
+
+    with FeatureCache() as features:
+        yield PhotoClassifier(path, backbone, device, features, settings, on_wait)
+        if features.trouble:
+            _err.print(f"[yellow]Features are not kept:[/] {_escaped(features.trouble)}")
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Any]:
+    """A bar with rate and time left on a terminal, nothing where the output goes elsewhere."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=_err, transient=True, disable=not _err.is_terminal) as bars:
+        task = bars.add_task(what, total=None, rate="")
+
+        def update(done: int, total: int | None = None) -> None:
+            speed = bars.tasks[0].speed
+            bars.update(task, completed=done, total=total, rate=f"{speed:.0f}/s" if speed else "")
+
+        yield update
+
+
+def _class_rows(model: GDDSG) -> list[dict[str, Any]]:
+    graph = model.similarity_graph_
+    group_of = {label: g for g, group in enumerate(model.class_groups_) for label in group}
+    rows = []
+    for i, label in enumerate(graph.labels):
+        others = [(float(graph.distances[i, j]), other) for j, other in enumerate(graph.labels) if j != i]
+        distance, closest = min(others, key=lambda pair: pair[0], default=(None, None))
+        rows.append(
+            {
+                "label": label,
+                "samples": model.cards_[label].count,
+                "group": group_of[label],
+                "closest": closest,
+                "distance": distance,
+                "look_alikes": int(graph.adjacency[i].sum()),
+            }
+        )
+    return rows
+
+
+def _draw(model: GDDSG, path: Path) -> None:
+    from gddsg.report.graph_picture import save_graph_html, save_graph_png
+
+    if path.suffix.lower() not in (".png", ".html"):
+        raise typer.BadParameter(f"{path} ends in neither .png nor .html.", param_hint="--graph")
+    counts = {label: card.count for label, card in model.cards_.items()}
+    save = save_graph_png if path.suffix.lower() == ".png" else save_graph_html
+    save(path, model.similarity_graph_, model.class_groups_, counts)
+
+
+def _print_skipped(skipped: Sequence[Skipped]) -> None:
+    if not skipped:
+        return
+    _err.print(f"[yellow]Skipped {_counted(len(skipped), 'file')}:[/]")
+    for one in skipped[:_SHOWN]:
+        _err.print(f"  {_escaped(one.name)}: {_escaped(one.reason)}", soft_wrap=True)
+    if len(skipped) > _SHOWN:
+        _err.print(f"  … and {len(skipped) - _SHOWN} more (--json lists all, --strict makes them errors)")
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in headings:
+        table.add_column(heading, overflow="fold", justify="right" if heading in _NUMBERS else "left")
+    return table
+
+
+_NUMBERS = ("photos", "right", "accuracy", "samples", "group", "distance", "look-alikes")
+
+
+def _counted(n: int, singular: str, plural: str | None = None) -> str:
+    return f"{n} {singular if n == 1 else plural or singular + 's'}"
+
+
+def _escaped(text: object) -> str:
+    """Names of files and classes come from strangers: square brackets in them are no markup."""
+    return str(text).replace("[", r"\[")

@@ -1,0 +1,233 @@
+"""Feature files: features of photos, computed once, with their labels in one ``.npz`` file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gddsg.data.dataset import FeatureDataset
+from gddsg.errors import DataError
+
+__all__ = ["feature_file", "write_feature_file"]
+
+_FORMAT = (
+    "an .npz file with train_features and test_features (n, dim), or train_codes, test_codes (n, dim) uint8 and scale, "
+    "together with train_labels and test_labels (n,) and, if you like, classes"
+)
+# What NumPy and zipfile raise, depending on which byte of a file is wrong.
+_DAMAGE = (
+    OSError,
+    ValueError,
+    KeyError,
+    EOFError,
+    SyntaxError,
+    RuntimeError,
+    MemoryError,
+    OverflowError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+StrPath = str | os.PathLike[str]
+Arrays = dict[str, NDArray[Any]]
+
+
+def feature_file(path: StrPath) -> FeatureDataset:
+    """Read a feature file; nothing in it is ever run.
+
+    Features are stored as such, or as bytes: ``features = (codes / 255)² · scale``, with one scale or one a column.
+    Labels are names, or whole numbers that index ``classes``; without ``classes`` they are the names themselves.
+
+    Raises
+    ------
+    DataError
+        If the file is no feature file, is damaged, or holds arrays that do not fit together.
+    """
+    source = Path(path)
+    arrays = _arrays(source)
+    try:
+        train, test = _features(arrays, "train"), _features(arrays, "test")
+        labels = _labels(arrays, "train"), _labels(arrays, "test")
+        dataset = FeatureDataset(source.stem, train, labels[0], test, labels[1], _classes(arrays, labels))
+        _check(dataset)
+    except DataError as error:
+        raise DataError(f"{source}: {error} Expected is {_FORMAT}.") from error
+    return dataset
+
+
+def write_feature_file(dataset: FeatureDataset, path: StrPath) -> None:
+    """Write a feature file in one step: whatever happens, ``path`` holds the old file or the new one.
+
+    Raises
+    ------
+    DataError
+        If the data set does not fit together, ``path`` does not end in ``.npz``, or it cannot be written.
+    """
+    target = Path(path)
+    if target.suffix.casefold() != ".npz":
+        raise DataError(f"{str(target)!r} was given; feature files are recognised by their ending: add .npz.")
+    _check(dataset)
+    try:
+        _replace(target, dataset)
+    except OSError as error:
+        raise DataError(
+            f"The feature file {str(target)!r} cannot be written ({error.strerror or error}). Expected is an existing "
+            "folder you may write to, with room for the file. What was there before is unchanged."
+        ) from error
+
+
+def _replace(target: Path, dataset: FeatureDataset) -> None:
+    temporary = target.with_name(f".{target.name[:200]}.{os.getpid()}-{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            np.savez(
+                file,
+                train_features=dataset.train_features,
+                train_labels=dataset.train_labels,
+                test_features=dataset.test_features,
+                test_labels=dataset.test_labels,
+                classes=np.array(dataset.classes, dtype=np.str_),
+            )
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _arrays(source: Path) -> Arrays:
+    try:
+        with source.open("rb") as file:
+            if file.read(2) != b"PK":  # NumPy would also open single arrays and look for pickles
+                raise DataError(f"{source} is not an .npz file. Expected is {_FORMAT}.")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as members:
+                return {name: _array(members[name], name) for name in members}
+    except DataError:
+        raise
+    except FileNotFoundError as error:
+        raise DataError(f"There is no feature file {str(source)!r}. Check the path. Expected is {_FORMAT}.") from error
+    except _DAMAGE as error:
+        raise DataError(
+            f"{source} cannot be read: it is damaged, incomplete or not a feature file ({error}). Copy or write it "
+            f"again. Expected is {_FORMAT}."
+        ) from error
+
+
+def _array(member: object, name: str) -> NDArray[Any]:
+    if not isinstance(member, np.ndarray):
+        raise ValueError(f"{name} is not an array")
+    return member
+
+
+def _features(arrays: Arrays, part: str) -> NDArray[np.float32]:
+    """Features ``(n, dim)`` float32 of a part, as stored or decoded."""
+    if f"{part}_features" not in arrays:
+        return _decoded(arrays, part)
+    features = arrays[f"{part}_features"]
+    if features.dtype.kind not in "fiu":
+        raise DataError(f"{part}_features are of type {features.dtype}, not numbers.")
+    with np.errstate(over="ignore"):  # what is too large becomes infinite and is refused as such
+        return features.astype(np.float32, copy=False)
+
+
+def _decoded(arrays: Arrays, part: str) -> NDArray[np.float32]:
+    name = f"{part}_codes"
+    if name not in arrays or "scale" not in arrays:
+        raise DataError(f"There are neither {part}_features nor {name} with a scale, only {sorted(arrays)}.")
+    codes, scale = arrays[name], arrays["scale"]
+    if codes.dtype != np.uint8 or codes.ndim != 2:
+        raise DataError(f"{name} are {codes.dtype} of shape {codes.shape}, not uint8 (n, dim).")
+    if scale.dtype.kind not in "fiu" or scale.ndim > 1 or scale.size not in {1, codes.shape[1]}:
+        raise DataError(f"scale is {scale.dtype} of shape {scale.shape}, not one number or one a column.")
+    squares = np.square(np.arange(256, dtype=np.float32) / np.float32(255))
+    features: NDArray[np.float32] = squares[codes]
+    with np.errstate(over="ignore", invalid="ignore"):
+        features *= scale.astype(np.float32)
+    return features
+
+
+def _labels(arrays: Arrays, part: str) -> NDArray[Any]:
+    """Labels ``(n,)`` of a part: int64 or text."""
+    name = f"{part}_labels"
+    if name not in arrays:
+        raise DataError(f"There are no {name}, only {sorted(arrays)}.")
+    labels = _text(arrays[name], name)
+    return labels.astype(np.int64) if labels.dtype.kind in "iu" else labels
+
+
+def _text(array: NDArray[Any], name: str) -> NDArray[Any]:
+    """Bytes become text, everything else stays."""
+    if array.dtype.kind != "S":
+        return array
+    try:
+        return np.char.decode(array, "utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name} are bytes that are not UTF-8 ({error}).") from error
+
+
+def _classes(arrays: Arrays, labels: tuple[NDArray[Any], NDArray[Any]]) -> tuple[str, ...]:
+    if "classes" in arrays:
+        classes = _text(arrays["classes"], "classes")
+        if classes.ndim != 1 or classes.dtype.kind != "U":
+            raise DataError(f"classes are {classes.dtype} of shape {classes.shape}, not names (n_classes,).")
+        return tuple(classes.tolist())
+    if all(part.dtype.kind == "i" and part.size for part in labels):
+        return tuple(str(number) for number in range(_count(labels)))
+    return tuple(sorted({str(label) for part in labels for label in part.ravel().tolist()}))
+
+
+def _count(labels: tuple[NDArray[Any], NDArray[Any]]) -> int:
+    """One more than the largest label; without names, a number beyond all samples is taken for a slip."""
+    largest = max(int(part.max()) for part in labels)
+    if largest >= 1_000_000:
+        raise DataError(f"The largest label is {largest}; without classes, labels are 0, 1, 2 and so on.")
+    return largest + 1
+
+
+def _check(dataset: FeatureDataset) -> None:
+    """Raise a :class:`DataError` unless all arrays fit together."""
+    train, test = dataset.train_features, dataset.test_features
+    _check_features(train, "train_features")
+    _check_features(test, "test_features")
+    if train.shape[1] != test.shape[1]:
+        raise DataError(f"Training features have {train.shape[1]} columns, test features {test.shape[1]}.")
+    if dataset.train_labels.dtype.kind != dataset.test_labels.dtype.kind:
+        raise DataError("The labels of one part are numbers, those of the other names.")
+    if len(set(dataset.classes)) != len(dataset.classes):
+        raise DataError("Two classes have the same name.")
+    _check_labels(dataset.train_labels, "train_labels", len(train), dataset.classes)
+    _check_labels(dataset.test_labels, "test_labels", len(test), dataset.classes)
+
+
+def _check_features(features: NDArray[Any], name: str) -> None:
+    if features.ndim != 2 or 0 in features.shape:
+        raise DataError(f"{name} have the shape {features.shape}, not (n, dim) with at least one row and column.")
+    if features.dtype != np.float32:
+        raise DataError(f"{name} are of type {features.dtype}, not float32.")
+    if not np.isfinite(features).all():
+        row = int(np.flatnonzero(~np.isfinite(features).all(1))[0])
+        raise DataError(f"{name} have NaN, infinity or a number too large for float32 in row {row}.")
+
+
+def _check_labels(labels: NDArray[Any], name: str, n: int, classes: tuple[str, ...]) -> None:
+    if labels.shape != (n,):
+        raise DataError(f"{name} have the shape {labels.shape}, but there are {n} rows of features.")
+    if labels.dtype.kind == "U":
+        strangers = sorted(set(labels.tolist()) - set(classes))
+        if strangers:
+            raise DataError(f"{name} name {strangers[0]!r}, which is not among the {len(classes)} classes.")
+    elif labels.dtype.kind not in "iu":
+        raise DataError(f"{name} are of type {labels.dtype}, neither whole numbers nor names.")
+    elif labels.min() < 0 or labels.max() >= len(classes):
+        span = f"from {labels.min()} to {labels.max()}"
+        raise DataError(f"{name} run {span}; for {len(classes)} classes they go from 0 to {len(classes) - 1}.")

@@ -1,0 +1,156 @@
+"""Photos to features: read, decode, embed, on all cores at once, and no photo twice."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from gddsg.backbones.base import Array, Backbone, available_cores
+from gddsg.backbones.feature_cache import FeatureCache
+from gddsg.data.dataset import FeatureDataset, ImageDataset, Skipped
+from gddsg.data.photo import Photo, content_key
+from gddsg.errors import PhotoError
+
+Progress = Callable[[int, int], None]
+"""Called with the number of photos dealt with so far, and of all photos."""
+
+_KEPT_AT_ONCE = 128  # vectors a transaction of the cache: so much work at most is lost by a kill
+
+
+@dataclass(frozen=True)
+class EmbeddedPhotos:
+    """Features of photos, in the order of the photos.
+
+    Attributes
+    ----------
+    photos : those that could be read.
+    keys : SHA-256 of their contents.
+    features : ``(n_photos, feature_dim)`` float32.
+    skipped : those that could not be read, and why.
+    computed : how many were embedded now; the others were in the cache.
+    """
+
+    photos: tuple[Photo, ...]
+    keys: tuple[bytes, ...]
+    features: Array
+    skipped: tuple[Skipped, ...]
+    computed: int
+
+
+@dataclass
+class _Outcome:
+    photo: Photo
+    key: bytes = b""
+    image: Array | None = None
+    vector: Array | None = None
+    trouble: str = ""
+    new: bool = False
+
+
+def embed_photos(
+    photos: Sequence[Photo], backbone: Backbone, cache: FeatureCache | None = None, progress: Progress | None = None
+) -> EmbeddedPhotos:
+    """Embed photos; those that cannot be decoded are left out and listed. An interruption keeps what is done."""
+    done: list[_Outcome] = []
+    fresh: list[tuple[bytes, Array]] = []
+    try:
+        for outcome in _outcomes(photos, backbone, cache):
+            done.append(outcome)
+            if outcome.new and outcome.vector is not None:
+                fresh.append((outcome.key, outcome.vector))
+            if len(fresh) >= _KEPT_AT_ONCE:
+                _keep(cache, fresh, backbone)
+            if progress is not None:
+                progress(len(done), len(photos))
+    finally:
+        _keep(cache, fresh, backbone)
+    return _collected(done, backbone.feature_dim)
+
+
+def embed_dataset(
+    dataset: ImageDataset, backbone: Backbone, cache: FeatureCache | None = None, progress: Progress | None = None
+) -> FeatureDataset:
+    """The features of an image data set; ``progress`` counts training and test photos together."""
+    offset, total = len(dataset.train), len(dataset.train) + len(dataset.test)
+    train = embed_photos(dataset.train, backbone, cache, progress and (lambda done, _: progress(done, total)))
+    test = embed_photos(dataset.test, backbone, cache, progress and (lambda done, _: progress(offset + done, total)))
+    labels = [np.array([photo.label for photo in part.photos]) for part in (train, test)]
+    return FeatureDataset(dataset.name, train.features, labels[0], test.features, labels[1], dataset.classes)
+
+
+def _keep(cache: FeatureCache | None, fresh: list[tuple[bytes, Array]], backbone: Backbone) -> None:
+    if cache is not None and fresh:
+        cache.put(fresh, backbone.fingerprint)
+    fresh.clear()
+
+
+def _outcomes(photos: Iterable[Photo], backbone: Backbone, cache: FeatureCache | None) -> Iterator[_Outcome]:
+    """Outcomes in the order of the photos. Threads do it all, or prepare batches where the backbone wants these."""
+    with ThreadPoolExecutor(max(backbone.workers, available_cores())) as pool:
+        prepared = _ahead(pool, lambda photo: _prepared(photo, backbone, cache), photos)
+        if backbone.batch_size == 1:
+            yield from prepared
+            return
+        waiting: list[_Outcome] = []
+        for outcome in prepared:
+            waiting.append(outcome)
+            if sum(one.image is not None for one in waiting) == backbone.batch_size:
+                yield from _embedded(waiting, backbone)
+                waiting = []
+        yield from _embedded(waiting, backbone)
+
+
+def _ahead(pool: ThreadPoolExecutor, work: Callable[[Photo], _Outcome], photos: Iterable[Photo]) -> Iterator[_Outcome]:
+    """Like ``pool.map``, but only some photos ahead: a million of them must not wait in memory."""
+    waiting: deque[Future[_Outcome]] = deque()
+    try:
+        for photo in photos:
+            waiting.append(pool.submit(work, photo))
+            if len(waiting) >= 64:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+def _prepared(photo: Photo, backbone: Backbone, cache: FeatureCache | None) -> _Outcome:
+    outcome = _Outcome(photo)
+    try:
+        content = photo.read()
+        outcome.key = content_key(content)
+        outcome.vector = cache.get(outcome.key, backbone.fingerprint) if cache is not None else None
+        if outcome.vector is None:
+            outcome.image = backbone.preprocess(photo.image(content, backbone.preprocess.useful_side))
+            outcome.new = True
+            if backbone.batch_size == 1:
+                _embedded([outcome], backbone)
+    except PhotoError as error:
+        outcome.trouble = str(error).removeprefix(f"{photo.name}: ")
+    return outcome
+
+
+def _embedded(outcomes: list[_Outcome], backbone: Backbone) -> list[_Outcome]:
+    images = [one.image for one in outcomes if one.image is not None]
+    vectors = iter(backbone.embed(np.stack(images))) if images else iter(())
+    for one in outcomes:
+        if one.image is not None:
+            one.vector, one.image = next(vectors), None
+    return outcomes
+
+
+def _collected(done: list[_Outcome], feature_dim: int) -> EmbeddedPhotos:
+    good = [one for one in done if one.vector is not None]
+    vectors = [one.vector for one in good if one.vector is not None]
+    return EmbeddedPhotos(
+        photos=tuple(one.photo for one in good),
+        keys=tuple(one.key for one in good),
+        features=np.stack(vectors) if vectors else np.empty((0, feature_dim), dtype=np.float32),
+        skipped=tuple(Skipped(one.photo.name, one.trouble) for one in done if one.vector is None),
+        computed=sum(one.new for one in good),
+    )

@@ -1,0 +1,1 @@
+"""Pictures and pages that show people what a model has learnt."""

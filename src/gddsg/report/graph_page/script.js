@@ -1,0 +1,127 @@
+"use strict";
+(() => {
+  const find = (id) => document.getElementById(id);
+  const classes = JSON.parse(find("classes").textContent);
+  const graph = find("graph"), frame = find("frame"), panel = find("panel"), rays = find("rays");
+  const search = find("search"), found = find("found");
+  const nodes = Array.from(graph.querySelectorAll(".node"));
+  const rows = Array.from(document.querySelectorAll("tbody tr"));
+  const welcome = panel.textContent;
+  let pinned = -1;
+
+  const element = (tag, text) => {
+    const made = document.createElement(tag);
+    made.textContent = text;
+    return made;
+  };
+  const plural = (n, one, many) => n + " " + (n === 1 ? one : many);
+  const link = (i) => {
+    const button = element("button", classes[i].name);
+    button.type = "button";
+    button.addEventListener("click", () => { pin(i); reveal(i); });
+    return button;
+  };
+  const list = (heading, items) => {
+    const made = document.createElement("ul");
+    for (const [i, note] of items) {
+      const item = document.createElement("li");
+      item.append(link(i), element("span", note));
+      made.append(item);
+    }
+    panel.append(element("strong", heading), made);
+  };
+
+  const describe = (i) => {
+    const about = classes[i];
+    const kin = classes.map((other, k) => k).filter((k) => k !== i && classes[k].group === about.group);
+    const facts = ["group " + about.group + " with " + plural(kin.length + 1, "class", "classes")];
+    if (about.count !== null) facts.push(plural(about.count, "sample", "samples"));
+    const marked = about.alike.length < about.alikeCount ? " (the closest " + about.alike.length + " are marked)" : "";
+    facts.push(plural(about.alikeCount, "look-alike", "look-alikes") + marked);
+    panel.replaceChildren(element("h2", about.name), element("p", facts.join(", ")));
+    const note = (similar) => similar ? "" : " (not similar)";
+    if (about.near.length) list("Closest rivals", about.near.map(([k, d, similar]) => [k, d + note(similar)]));
+    if (kin.length) list("Same group", kin.map((k) => [k, ""]));
+  };
+
+  const ray = (i, k) => {
+    const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+    line.setAttribute("class", "ray");
+    line.setAttribute("x1", nodes[i].dataset.x);
+    line.setAttribute("y1", nodes[i].dataset.y);
+    line.setAttribute("x2", nodes[k].dataset.x);
+    line.setAttribute("y2", nodes[k].dataset.y);
+    return line;
+  };
+
+  const show = (i) => {
+    graph.classList.toggle("focused", i >= 0);
+    const alike = new Set(i < 0 ? [] : classes[i].alike);
+    nodes.forEach((node, k) => {
+      node.classList.toggle("chosen", k === i);
+      node.classList.toggle("alike", alike.has(k));
+      node.classList.toggle("kin", i >= 0 && k !== i && classes[k].group === classes[i].group);
+    });
+    rays.replaceChildren(...Array.from(alike, (k) => ray(i, k)));
+    if (i < 0) panel.replaceChildren(element("p", welcome));
+    else describe(i);
+  };
+  const pin = (i) => { pinned = i; show(i); };
+  const reveal = (i) => nodes[i].scrollIntoView({ block: "nearest", inline: "center" });
+
+  nodes.forEach((node, i) => {
+    node.addEventListener("pointerenter", (event) => {
+      if (event.pointerType === "mouse" && pinned < 0) show(i);
+    });
+    node.addEventListener("pointerleave", (event) => {
+      if (event.pointerType === "mouse" && pinned < 0) show(-1);
+    });
+    node.addEventListener("click", (event) => { event.stopPropagation(); pin(pinned === i ? -1 : i); });
+    node.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      pin(pinned === i ? -1 : i);
+    });
+  });
+  graph.addEventListener("click", () => pin(-1));
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") pin(-1); });
+
+  const hits = () => {
+    const wanted = search.value.trim().toLowerCase();
+    return wanted ? classes.map((one, i) => i).filter((i) => classes[i].name.toLowerCase().includes(wanted)) : null;
+  };
+  search.addEventListener("input", () => {
+    const some = hits();
+    pin(-1);
+    graph.classList.toggle("searching", some !== null);
+    nodes.forEach((node, i) => node.classList.toggle("found", some !== null && some.includes(i)));
+    const names = new Set((some || []).map((i) => classes[i].name));
+    rows.forEach((row) => {
+      row.hidden = some !== null && !names.has(row.cells[0].textContent) && !names.has(row.cells[2].textContent);
+    });
+    found.textContent = some === null ? "" : plural(some.length, "class", "classes") + " found";
+    if (some !== null && some.length === 1) reveal(some[0]);
+  });
+  search.addEventListener("keydown", (event) => {
+    const some = event.key === "Enter" ? hits() : null;
+    if (some && some.length) { pin(some[0]); reveal(some[0]); }
+  });
+
+  const natural = graph.viewBox.baseVal.width;
+  let width = natural;
+  const zoom = (wanted) => {
+    const middle = [frame.scrollLeft + frame.clientWidth / 2, frame.scrollTop + frame.clientHeight / 2];
+    const old = width;
+    width = Math.min(Math.max(wanted, 200), 4 * natural);
+    graph.style.width = width + "px";
+    frame.scrollLeft = middle[0] * width / old - frame.clientWidth / 2;
+    frame.scrollTop = middle[1] * width / old - frame.clientHeight / 2;
+  };
+  find("smaller").addEventListener("click", () => zoom(width / 1.25));
+  find("larger").addEventListener("click", () => zoom(width * 1.25));
+  find("fit").addEventListener("click", () => zoom(frame.clientWidth));
+  // a graph a little too wide is made to fit; a far larger one stays readable and starts at its middle
+  zoom(Math.min(Math.max(frame.clientWidth, 0.6 * natural), 1.3 * natural));
+  frame.scrollLeft = (frame.scrollWidth - frame.clientWidth) / 2;
+  frame.scrollTop = (frame.scrollHeight - frame.clientHeight) / 2;
+})();

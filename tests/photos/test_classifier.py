@@ -1,0 +1,422 @@
+"""Photos in, labels out: learning, repeating, contradicting, killing, forgetting."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from filelock import FileLock
+from PIL import Image
+from tiny_backbone import Means
+
+from gddsg import GDDSG
+from gddsg.backbones.feature_cache import FeatureCache
+from gddsg.data.dataset import ImageDataset, PhotoListing
+from gddsg.data.photo import Photo
+from gddsg.errors import BackboneError, DataError, InputError, ModelFileError, UnknownClassError
+from gddsg.photos import PhotoClassifier, embed_dataset, embed_photos, merge_models
+from gddsg.photos import classifier as module
+
+COLOURS = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200), "grey": (120, 120, 120)}
+
+
+@pytest.fixture
+def means(monkeypatch):
+    backbone = Means()
+    monkeypatch.setattr(module, "load_backbone", lambda name, device=None: backbone)
+    return backbone
+
+
+def pixels(colour, seed):
+    noise = np.random.default_rng(seed).integers(-35, 36, (24, 24, 3))
+    return (np.array(COLOURS[colour]) + noise).clip(0, 255).astype(np.uint8)
+
+
+def write_photos(folder, colours=COLOURS, n=8, first=0):
+    for colour in colours:
+        (folder / colour).mkdir(parents=True, exist_ok=True)
+        for i in range(first, first + n):
+            Image.fromarray(pixels(colour, 1000 * len(colour) + i)).save(folder / colour / f"{i}.png")
+    return folder
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return write_photos(tmp_path / "photos")
+
+
+@pytest.fixture
+def classifier(tmp_path, means):
+    with FeatureCache(tmp_path / "cache") as cache:
+        yield PhotoClassifier(tmp_path / "m.gddsg", cache=cache, settings={"projection_dim": 64})
+
+
+def test_learn_predict_evaluate(classifier, photos, tmp_path):
+    report = classifier.learn(photos)
+    assert report.learnt == dict.fromkeys(sorted(COLOURS), 8)
+    assert report.new_classes == tuple(sorted(COLOURS))
+    assert (report.known, report.skipped, report.computed) == (0, (), 32)
+    fresh = write_photos(tmp_path / "fresh", n=4, first=100)
+    predictions, skipped = classifier.predict(fresh / "red", fresh / "blue" / "100.png", top=2)
+    assert [one.label for one in predictions] == ["red"] * 4 + ["blue"]
+    assert not skipped
+    assert all(len(one.top) == 2 and one.top[0] == (one.label, one.probability) for one in predictions)
+    found = classifier.evaluate(fresh)
+    assert found.accuracy == found.average_accuracy == 1.0
+    assert found.photos == 16
+    assert found.confusions == ()
+
+
+def test_learning_again_changes_nothing(classifier, photos, means):
+    classifier.learn(photos)
+    before, seen = classifier.path.read_bytes(), means.seen
+    report = classifier.learn(photos)
+    assert report.learnt == {}
+    assert report.known == 32
+    assert means.seen == seen  # no photo is embedded twice
+    assert classifier.path.read_bytes() == before
+
+
+def test_a_copy_of_a_photo_is_the_same_photo(classifier, photos):
+    (photos / "red" / "copy of 0.png").write_bytes((photos / "red" / "0.png").read_bytes())
+    report = classifier.learn(photos)
+    assert report.learnt["red"] == 8
+    assert report.known == 1
+
+
+def test_in_several_calls_as_in_one(classifier, photos, tmp_path, means):
+    for colour in ("grey", "red", "blue", "green"):
+        classifier.learn(photos / colour)
+    with FeatureCache(tmp_path / "cache2") as cache:
+        other = PhotoClassifier(tmp_path / "other.gddsg", cache=cache, settings={"projection_dim": 64})
+        other.learn(photos)
+    assert classifier.path.read_bytes() == other.path.read_bytes()
+
+
+def test_more_photos_of_a_known_class(classifier, photos, tmp_path):
+    classifier.learn(photos)
+    report = classifier.learn(write_photos(tmp_path / "more", ["red"], n=3, first=50))
+    assert report.learnt == {"red": 3}
+    assert report.new_classes == ()
+    assert classifier.model.cards_["red"].count == 11
+
+
+def test_a_photo_under_two_labels_is_learnt_under_none(classifier, photos):
+    (photos / "blue" / "same.png").write_bytes((photos / "red" / "0.png").read_bytes())
+    report = classifier.learn(photos)
+    assert report.learnt["red"] == 7
+    assert report.learnt["blue"] == 8
+    assert {(one.name.split("/")[-2], one.reason) for one in report.skipped} == {
+        ("red", "the same photo is also given as 'blue'"),
+        ("blue", "the same photo is also given as 'red'"),
+    }
+
+
+def test_a_photo_learnt_under_another_label_is_left_out(classifier, photos):
+    classifier.learn(photos)
+    (photos / "blue" / "same.png").write_bytes((photos / "red" / "0.png").read_bytes())
+    report = classifier.learn(photos)
+    assert report.learnt == {}
+    (skipped,) = report.skipped
+    assert skipped.reason == "already learnt as 'red'"
+    with pytest.raises(DataError, match=r"(?s)Nothing was learnt.*already learnt as 'red'"):
+        classifier.learn(photos, strict=True)
+
+
+def spoil(photos):
+    (photos / "red" / "broken.png").write_bytes((photos / "red" / "0.png").read_bytes()[:80])
+    (photos / "red" / "empty.jpg").write_bytes(b"")
+    (photos / "blue" / "notes.txt").write_text("no photo")
+    (photos / "lonely").mkdir()
+
+
+def test_what_cannot_be_read_is_skipped_and_listed(classifier, photos):
+    spoil(photos)
+    report = classifier.learn(photos)
+    assert sum(report.learnt.values()) == 32
+    assert "lonely" not in classifier.model.classes_
+    reasons = {one.name.split("/")[-1]: one.reason for one in report.skipped}
+    assert set(reasons) == {"broken.png", "empty.jpg", "notes.txt", "lonely"}
+    assert "damaged" in reasons["broken.png"]
+    assert "empty" in reasons["empty.jpg"]
+
+
+def test_strict_learns_nothing_if_anything_has_to_be_skipped(classifier, photos):
+    spoil(photos)
+    with pytest.raises(DataError, match="Nothing was learnt, since 4 files cannot be"):
+        classifier.learn(photos, strict=True)
+    assert not classifier.path.exists()
+    classifier.learn(photos)
+    for use in (classifier.predict, classifier.evaluate):
+        with pytest.raises(DataError, match="cannot be used"):
+            use(photos, strict=True)
+
+
+def test_nothing_but_broken_photos(classifier, tmp_path):
+    (tmp_path / "photos" / "red").mkdir(parents=True)
+    (tmp_path / "photos" / "red" / "a.png").write_bytes(b"x")
+    with pytest.raises(DataError, match="No photo could be learnt"):
+        classifier.learn(tmp_path / "photos")
+    assert not classifier.path.exists()
+
+
+def test_case_twins_of_known_classes_are_refused(classifier, photos, tmp_path):
+    classifier.learn(photos)
+    (photos / "red").rename(tmp_path / "Red")
+    with pytest.raises(DataError, match="'Red' and the class 'red' of the model differ only in case"):
+        classifier.learn(tmp_path / "Red")
+    write_photos(tmp_path / "new", ["red"], n=2, first=70)
+    (tmp_path / "new" / "red").rename(tmp_path / "new" / "RED")
+    assert classifier.learn(tmp_path / "new", case_sensitive=True).new_classes == ("RED",)
+
+
+def test_unicode_names(classifier, photos):
+    name = unicodedata.normalize("NFD", "été 日本")
+    (photos / "red").rename(photos / name)
+    classifier.learn(photos)
+    assert unicodedata.normalize("NFC", name) in classifier.model.classes_
+
+
+def test_unknown_photos_are_rejected(classifier, photos, tmp_path):
+    classifier.learn(photos)
+    (tmp_path / "odd").mkdir()
+    chess = (np.indices((24, 24)).sum(0) % 2 * 255).astype(np.uint8)
+    Image.fromarray(np.stack([chess] * 3, axis=2)).save(tmp_path / "odd" / "chess.png")
+    predictions, _ = classifier.predict(tmp_path / "odd", photos / "red", reject=0.99)
+    assert [one.label for one in predictions[:1]] == ["unknown"]
+    assert sum(one.label == "red" for one in predictions) >= 7
+    assert predictions[0].novelty > max(one.novelty for one in predictions[1:])
+
+
+def test_evaluation_counts_classes_never_learnt_as_wrong(classifier, photos):
+    classifier.learn(photos / "red", photos / "blue")
+    found = classifier.evaluate(photos)
+    assert found.unlearnt == ("green", "grey")
+    assert found.accuracy == pytest.approx(0.5)
+    assert {label for label, _, _ in found.confusions} == {"green", "grey"}
+    assert found.confusions[0][2] >= found.confusions[-1][2]
+
+
+def test_evaluation_prefers_the_test_part(classifier, photos, tmp_path):
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    photos.rename(whole / "train")
+    write_photos(whole / "test", n=2, first=200)
+    assert sum(classifier.learn(whole).learnt.values()) == 32
+    assert classifier.evaluate(whole).photos == 8
+
+
+# Other changes.
+
+
+def test_forget_and_rename(classifier, photos):
+    classifier.learn(photos)
+    classifier.forget("red", "grey")
+    assert classifier.model.classes_.tolist() == ["blue", "green"]
+    classifier.rename("blue", "azure")
+    assert classifier.model.classes_.tolist() == ["azure", "green"]
+    report = classifier.learn(photos / "red")
+    assert report.learnt == {"red": 8}  # a forgotten class can be learnt anew
+
+
+def test_changes_are_all_or_nothing(classifier, photos):
+    classifier.learn(photos)
+    before = classifier.path.read_bytes()
+    with pytest.raises(UnknownClassError):
+        classifier.forget("red", "purple")
+    with pytest.raises(DataError, match="no class at all"):
+        classifier.forget(*COLOURS)
+    with pytest.raises(InputError, match="already"):
+        classifier.rename("red", "blue")
+    assert classifier.path.read_bytes() == before
+    assert len(classifier.model.classes_) == 4
+
+
+def test_merging_models(tmp_path, means, photos):
+    paths = []
+    with FeatureCache(tmp_path / "cache") as cache:
+        for colours in (("red", "blue"), ("green", "grey")):
+            paths.append(tmp_path / f"{colours[0]}.gddsg")
+            part = PhotoClassifier(paths[-1], cache=cache, settings={"projection_dim": 64})
+            part.learn(*(photos / colour for colour in colours))
+        merged = merge_models(paths, tmp_path / "all.gddsg")
+        assert merged.classes_.tolist() == sorted(COLOURS)
+        whole = PhotoClassifier(tmp_path / "whole.gddsg", cache=cache, settings={"projection_dim": 64})
+        whole.learn(photos)
+    assert (tmp_path / "all.gddsg").read_bytes() == (tmp_path / "whole.gddsg").read_bytes()
+    with pytest.raises(DataError, match="exists"):
+        merge_models(paths, tmp_path / "all.gddsg")
+    with pytest.raises(InputError, match="16 samples were learnt by both"):
+        merge_models([paths[0], tmp_path / "whole.gddsg"], tmp_path / "twice.gddsg")
+
+
+# Backbones.
+
+
+def test_a_model_is_tied_to_its_backbone(classifier, photos, means, monkeypatch, tmp_path):
+    classifier.learn(photos)
+    assert classifier.model.backbone == "means@0123456789abcdef"
+    with pytest.raises(BackboneError, match="learnt with the backbone means, and vit-b16 was asked for"):
+        PhotoClassifier(classifier.path, backbone="vit-b16").learn(photos)
+    monkeypatch.setattr(means, "fingerprint", "fedcba9876543210")
+    with pytest.raises(BackboneError, match="other weights or preprocessing"):
+        PhotoClassifier(classifier.path).learn(photos)
+
+
+def test_a_model_of_bare_features_takes_no_photos(tmp_path, photos):
+    GDDSG(projection_dim=8).fit(np.eye(4), [0, 0, 1, 1]).save(tmp_path / "bare.gddsg")
+    with pytest.raises(BackboneError, match="unknown backbone"):
+        PhotoClassifier(tmp_path / "bare.gddsg").learn(photos)
+
+
+def test_there_must_be_a_model_to_predict(classifier, photos):
+    with pytest.raises(ModelFileError, match="gddsg learn MODEL FOLDER"):
+        classifier.predict(photos)
+
+
+def test_a_folder_that_cannot_be_written_to(means, photos, tmp_path):
+    with pytest.raises(ModelFileError, match="There is no folder"):
+        PhotoClassifier(tmp_path / "no" / "such" / "folder" / "m.gddsg").learn(photos)
+    assert not (tmp_path / "no").exists()
+
+
+# Embedding.
+
+
+def test_batches_give_what_single_photos_give(photos):
+    listing = [Photo.of_file(path, path.parent.name) for path in sorted(photos.rglob("*.png"))]
+    (photos / "red" / "3.png").write_bytes(b"broken")
+    one, many = (embed_photos(listing, Means(batch_size)) for batch_size in (1, 5))
+    np.testing.assert_allclose(one.features, many.features, atol=1e-6)
+    assert one.photos == many.photos
+    assert one.keys == many.keys
+    assert [s.name for s in one.skipped] == [s.name for s in many.skipped] == [str(photos / "red" / "3.png")]
+    assert one.computed == many.computed == 31
+
+
+def test_an_interruption_keeps_what_is_done(photos, tmp_path):
+    listing = [Photo.of_file(path) for path in sorted(photos.rglob("*.png"))]
+
+    def interrupt(done, total):
+        assert total == 32
+        if done == 10:
+            raise KeyboardInterrupt
+
+    with FeatureCache(tmp_path / "cache") as cache:
+        with pytest.raises(KeyboardInterrupt):
+            embed_photos(listing, Means(), cache, interrupt)
+        assert cache.sizes()[0].vectors == 10
+
+
+def test_an_image_data_set_becomes_a_feature_data_set(photos):
+    listing = tuple(Photo.of_file(path, path.parent.name) for path in sorted(photos.rglob("*.png")))
+    steps = []
+    data = embed_dataset(ImageDataset("colours", listing[:20], listing[20:]), Means(), None, lambda *s: steps.append(s))
+    assert data.train_features.shape == (20, 24)
+    assert data.test_labels.tolist() == [photo.label for photo in listing[20:]]
+    assert steps == [(i, 32) for i in range(1, 33)]
+
+
+def test_no_photo_at_all():
+    assert embed_photos([], Means()).features.shape == (0, 24)
+
+
+def test_a_listing_of_pixels_can_be_learnt(classifier):
+    listing = [
+        Photo.of_pixels(pixels(colour, i), colour, f"{colour}/{i}") for colour in ("red", "blue") for i in range(5)
+    ]
+    assert classifier.learn_photos(PhotoListing(tuple(listing))).learnt == {"blue": 5, "red": 5}
+
+
+# Several processes, and kills.
+
+
+def test_a_second_process_waits(classifier, photos, tmp_path):
+    waited = []
+    other = PhotoClassifier(
+        classifier.path, cache=classifier.cache, settings={"projection_dim": 64}, on_wait=lambda: waited.append(1)
+    )
+    held = threading.Event()
+
+    def hold():
+        with FileLock(classifier.path.with_name(f".{classifier.path.name}.lock")):
+            held.set()
+            time.sleep(1)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    other.learn(photos)
+    thread.join()
+    assert waited == [1]
+
+
+def test_concurrent_learners_lose_nothing(photos, tmp_path, means):
+    def learn(colour):
+        with FeatureCache(tmp_path / "cache") as cache:
+            PhotoClassifier(tmp_path / "m.gddsg", cache=cache, settings={"projection_dim": 64}).learn(photos / colour)
+
+    threads = [threading.Thread(target=learn, args=(colour,)) for colour in COLOURS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert GDDSG.load(tmp_path / "m.gddsg").classes_.tolist() == sorted(COLOURS)
+
+
+KILLED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from tiny_backbone import Means
+from gddsg.backbones.feature_cache import FeatureCache
+from gddsg.photos import PhotoClassifier, classifier as module
+module.load_backbone = lambda name, device=None: Means()
+folder = Path(sys.argv[2])
+with FeatureCache(folder / "cache") as cache:
+    print("start", flush=True)
+    report = PhotoClassifier(folder / "m.gddsg", cache=cache, settings={"projection_dim": 64}).learn(sys.argv[3])
+print("confirmed", flush=True)
+"""
+
+
+def kill_while_learning(tmp_path, photos, rounds, seed):
+    """Start a learner for one class after another, kill it some time; what was confirmed must stay."""
+    rng, confirmed, killed = random.Random(seed), set(), 0
+    for attempt in range(rounds):
+        colour = list(COLOURS)[attempt % len(COLOURS)]
+        write_photos(photos, [colour], n=2, first=300 + 2 * attempt)
+        command = [sys.executable, "-c", KILLED, Path(__file__).parent, tmp_path, photos / colour]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        )
+        assert process.stdout.readline() == "start\n"
+        time.sleep(rng.uniform(0, 0.25))
+        process.send_signal(signal.SIGKILL)
+        out, _ = process.communicate()
+        killed += process.returncode == -signal.SIGKILL and "confirmed" not in out
+        if "confirmed" in out:
+            confirmed.add(colour)
+        if confirmed:
+            assert confirmed <= set(GDDSG.load(tmp_path / "m.gddsg").classes_.tolist())
+        elif (tmp_path / "m.gddsg").exists():
+            GDDSG.load(tmp_path / "m.gddsg")
+    return confirmed, killed
+
+
+def test_kills_lose_no_confirmed_class(tmp_path, photos):
+    kill_while_learning(tmp_path, photos, rounds=4, seed=0)
+
+
+@pytest.mark.slow
+def test_a_hundred_kills_lose_no_confirmed_class(tmp_path, photos):
+    confirmed, killed = kill_while_learning(tmp_path, photos, rounds=100, seed=1)
+    assert confirmed
+    assert killed > 10
