@@ -7,13 +7,15 @@ STAMP  := .venv/.installed
 PYTEST_FLAGS ?=
 # Folder of feature files (.npz) that `make figures` and `make bench` measure on.
 FEATURES     ?= features
+# Folders of photos that `make bench-photos` measures on.
+PHOTOS       ?= photos
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint slow bench figures clean
+.PHONY: help demo test lint slow bench bench-photos figures clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z][a-z ]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP)  ## learn letters, digits and Greek in two opposite orders, draw their look-alikes, forget one
 	$(BIN)/gddsg demo --folder demo
@@ -35,6 +37,9 @@ figures: $(STAMP)  ## measure accuracy, order invariance, trust and memory on FE
 
 bench: $(STAMP)  ## measure speed side by side on FEATURES=folder
 	$(BIN)/python benchmarks/bench_learn.py $(FEATURES)
+
+bench-photos: $(STAMP)  ## measure accuracy and speed on PHOTOS="folder ...", each with train/ and test/
+	$(BIN)/python benchmarks/bench_photos.py $(PHOTOS)
 
 clean:  ## remove the environment, the caches and built packages
 	rm -rf .venv build dist demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -79,6 +79,21 @@ def order_invariance(data: FeatureSet, orders: int) -> dict[str, Any]:
     }
 
 
+def graph(data: FeatureSet) -> dict[str, Any]:
+    """Share of similar pairs, number of groups and the largest of them, for both distances."""
+    found = {}
+    for distance in ("cosine", "euclidean"):
+        model = GDDSG(projection_dim=16, distance=distance).fit(data.train, data.train_labels)
+        n, pairs = len(model.classes_), int(model.similarity_graph_.adjacency.sum()) // 2
+        groups = model.class_groups_
+        found[distance] = {
+            "similar_pairs_percent": round(100 * pairs / (n * (n - 1) / 2), 1),
+            "groups": len(groups),
+            "largest_group": max(map(len, groups)),
+        }
+    return found
+
+
 def split_classes(data: FeatureSet, parts: int = 4) -> dict[str, Any]:
     """A_N when every class comes in several batches instead of one."""
     whole = accuracy(GDDSG().fit(data.train, data.train_labels), data)
@@ -162,6 +177,7 @@ def _experiments(orders: int) -> list[tuple[str, Callable[[FeatureSet, Path], di
         ("accuracy", lambda data, _: accuracies(data, 2_000)),
         ("trust", lambda data, _: trust(data)),
         ("split", lambda data, _: split_classes(data)),
+        ("graph", lambda data, _: graph(data)),
         ("memory", lambda _, path: memory(path, 2_000)),
         ("memory", lambda _, path: memory(path, 10_000)),
         ("order", lambda data, _: order_invariance(data, orders)),

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.neighbors import KNeighborsClassifier
 from torch import Tensor
 
 from gddsg.core.calibration import pseudo_features
@@ -63,6 +61,10 @@ class SoftVote:
 
 
 def _voters(seed: int) -> list[Any]:
+    # here, since few models vote and all would wait for these imports
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.neighbors import KNeighborsClassifier
+
     try:
         from lightgbm import LGBMClassifier
     except ImportError as error:

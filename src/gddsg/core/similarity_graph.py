@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import networkx as nx
 import torch
 from torch import Tensor
 
 from gddsg.core.class_card import ClassCard
 from gddsg.core.transform import unit
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Label = int | str
 _ROUNDING = 1e-12
@@ -37,6 +39,8 @@ class SimilarityGraph:
 
     def to_networkx(self) -> nx.Graph:
         """The graph as a :class:`networkx.Graph`; edges carry ``distance``, nodes carry ``radius``."""
+        import networkx as nx
+
         graph = nx.Graph()
         graph.add_nodes_from((label, {"radius": float(r)}) for label, r in zip(self.labels, self.radii, strict=True))
         for i, j in torch.nonzero(self.adjacency.triu(1)).tolist():
