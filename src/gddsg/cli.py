@@ -60,7 +60,10 @@ app = typer.Typer(
 )
 
 Model = Annotated[Path, typer.Argument(help="Model file.", metavar="MODEL")]
-Folders = Annotated[list[Path], typer.Argument(help="Folders of photos, one class a folder.", metavar="FOLDER...")]
+Folders = Annotated[
+    list[Path],
+    typer.Argument(help="Folders of photos, one class a folder; or lists, path,label.csv.", metavar="FOLDER..."),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Files that cannot be used are an error, not skipped.")]
 CaseSensitive = Annotated[bool, typer.Option("--case-sensitive", help="Allow classes that differ only in case.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -218,7 +221,8 @@ def inspect(
         f"{learnt.backbone or 'unknown'}, M = {learnt.projection_dim}, {model.stat().st_size / 1e6:.1f} MB."
     )
     if graph is not None:
-        _draw(learnt, graph)
+        with _busy("Drawing"):
+            _draw(learnt, graph)
     if as_json:
         _print_json({**facts, "class_table": rows})
         return
@@ -272,7 +276,8 @@ def export(
     from gddsg.export import export_onnx
     from gddsg.learners.gddsg import GDDSG
 
-    gap = export_onnx(GDDSG.load(model), onnx)
+    with _busy("Exporting"):
+        gap = export_onnx(GDDSG.load(model), onnx)
     _out.print(f"{_escaped(onnx)}: features to probabilities; largest difference to the model {gap:.1e}.")
 
 
@@ -345,6 +350,16 @@ def _progress(what: str) -> Iterator[Any]:
             bars.update(task, completed=done, total=total, rate=f"{speed:.0f}/s" if speed else "")
 
         yield update
+
+
+@contextmanager
+def _busy(what: str) -> Iterator[None]:
+    """A sign of life on a terminal."""
+    if _err.is_terminal:
+        with _err.status(f"{what} …"):
+            yield
+    else:
+        yield
 
 
 def _class_rows(model: GDDSG) -> list[dict[str, Any]]:

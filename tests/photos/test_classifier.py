@@ -213,6 +213,18 @@ def test_evaluation_prefers_the_test_part(classifier, photos, tmp_path):
     assert classifier.evaluate(whole).photos == 8
 
 
+def test_lists_and_folders_together(classifier, photos, tmp_path):
+    rows = [f"photos/{colour}/{i}.png,{colour}" for colour in ("red", "blue") for i in range(8)]
+    (tmp_path / "list.csv").write_text("\n".join(["path,label", *rows, "photos/none.png,red"]))
+    report = classifier.learn(tmp_path / "list.csv", photos / "green")
+    assert report.learnt == {"blue": 8, "green": 8, "red": 8}
+    assert [one.name.split("/")[-1] for one in report.skipped] == ["none.png"]
+    (tmp_path / "twin.csv").write_text("path,label\nphotos/grey/0.png,Green\n")
+    with pytest.raises(DataError, match="case"):
+        classifier.learn(tmp_path / "twin.csv", photos / "green")
+    assert classifier.evaluate(tmp_path / "list.csv").photos == 16
+
+
 # Other changes.
 
 

@@ -15,9 +15,10 @@ from filelock import FileLock, Timeout
 from gddsg.backbones import DEFAULT_BACKBONE, load_backbone
 from gddsg.backbones.base import Backbone
 from gddsg.backbones.feature_cache import FeatureCache
-from gddsg.data.dataset import PhotoListing, Skipped
+from gddsg.data.dataset import PhotoListing, Skipped, refuse_case_twins
 from gddsg.data.image_folder import read_photos, test_photos, unlabelled_photos
 from gddsg.data.photo import Photo
+from gddsg.data.photo_list import Part, listed_photos
 from gddsg.errors import BackboneError, DataError, ModelFileError
 from gddsg.evaluation import expected_calibration_error
 from gddsg.learners.gddsg import GDDSG
@@ -76,12 +77,12 @@ class PhotoClassifier:
     def learn(
         self, *paths: StrPath, strict: bool = False, case_sensitive: bool = False, progress: Progress | None = None
     ) -> LearnReport:
-        """Learn the photos in folders, one class a folder; see :func:`gddsg.data.read_photos`.
+        """Learn the photos in folders, one class a folder, or in CSV lists; see :func:`gddsg.data.read_photos`.
 
         Photos that the model has learnt before are left out, so that a call may be repeated. With ``strict`` anything
         that has to be left out for another reason is an error, and nothing is learnt.
         """
-        listing = read_photos(*paths, case_sensitive=case_sensitive)
+        listing = _labelled(paths, "train", case_sensitive)
         return self.learn_photos(listing, strict=strict, case_sensitive=case_sensitive, progress=progress)
 
     def learn_photos(
@@ -171,7 +172,7 @@ class PhotoClassifier:
         progress: Progress | None = None,
     ) -> PhotoEvaluation:
         """Accuracy on labelled photos: the ``test`` part of folders that have one, else all of them."""
-        listing = test_photos(*paths, case_sensitive=case_sensitive)
+        listing = _labelled(paths, "test", case_sensitive)
         embedded = self._embedded(listing, strict, progress)
         if not embedded.photos:
             raise DataError(f"None of the photos can be read:\n{_listed(embedded.skipped)}")
@@ -304,6 +305,19 @@ def merge_models(paths: Sequence[StrPath], into: StrPath) -> GDDSG:
 def sample_id(key: bytes) -> int:
     """The first 64 bits of a photo's SHA-256: even of a billion photos hardly two would share them."""
     return int.from_bytes(key[:8], "big")
+
+
+def _labelled(paths: Sequence[StrPath], part: Part, case_sensitive: bool) -> PhotoListing:
+    """The photos of folders and of lists together."""
+    lists = [path for path in paths if Path(path).suffix.casefold() == ".csv"]
+    folders = [path for path in paths if path not in lists]
+    found = [listed_photos(path, part, case_sensitive=case_sensitive) for path in lists]
+    if folders or not lists:
+        read = read_photos if part == "train" else test_photos
+        found.append(read(*folders, case_sensitive=case_sensitive))
+    photos = tuple(photo for listing in found for photo in listing.photos)
+    refuse_case_twins((photo.label for photo in photos), case_sensitive)
+    return PhotoListing(photos, tuple(skipped for listing in found for skipped in listing.skipped))
 
 
 def _news(embedded: EmbeddedPhotos, model: GDDSG) -> tuple[list[int], int, list[Skipped]]:
