@@ -90,11 +90,15 @@ def test_predict_table_json_csv(learnt, glyph_folder):
 
 
 def test_predict_rejects_the_unknown(learnt, tmp_path, glyph_folder):
-    noise = np.random.default_rng(0).integers(0, 256, (96, 96, 3), dtype=np.uint8)
-    Image.fromarray(noise).save(tmp_path / "noise.png")
-    (found,) = json.loads(run("predict", learnt, tmp_path / "noise.png", "--json", "--reject", 0.99).stdout)
+    distance = np.hypot(*np.mgrid[-48:48, -48:48])
+    rings = np.stack([127 + 127 * np.sin(distance / width) for width in (2, 3, 5)], axis=2).astype(np.uint8)
+    Image.fromarray(rings).save(tmp_path / "rings.png")
+    (found,) = json.loads(run("predict", learnt, tmp_path / "rings.png", "--json", "--reject", 0.99).stdout)
     assert found["label"] == "unknown"
-    assert "expected is the share" in run("predict", learnt, tmp_path / "noise.png", "--reject", 7, code=1).stderr
+    assert "unknown" in run("predict", learnt, tmp_path / "rings.png", "--reject", 0.99).output
+    known = json.loads(run("predict", learnt, glyph_folder / "train", "--json", "--reject", 0.99).stdout)
+    assert sum(one["label"] != "unknown" for one in known) >= 60
+    assert "expected is the share" in run("predict", learnt, tmp_path / "rings.png", "--reject", 7, code=1).stderr
 
 
 def test_evaluate(learnt, glyph_folder):

@@ -43,7 +43,7 @@ def drawn_covariance(part, discriminant):
     """What a class is drawn from: its own covariance, trusted like n - 1 samples, and the pooled one, like four."""
     own, degrees = (part.count - 1) / (part.count + 3), max(part.count - 1, 1)
     factor = part.factor.double() * span_inflation(part)
-    lost = part.residual / 2 / part.dim * torch.eye(part.dim, dtype=torch.float64)
+    lost = part.residual / 2 * discriminant.pooled / discriminant.pooled.trace()
     return own * (factor.T @ factor + lost) / degrees + (1 - own) * discriminant.pooled
 
 

@@ -23,7 +23,8 @@ _REACH = 2.0  # times the largest distance of a known input: beyond that distanc
 def pseudo_features(discriminant: Discriminant, per_class: int, seed: int) -> tuple[Tensor, Tensor]:
     """Gaussian draws from the cards: ``(n_classes · per_class, dim)`` vectors and the index of their class.
 
-    A class's covariance is its own mixed with the pooled one, which few samples need more.
+    A class's covariance is its own mixed with the pooled one, which few samples need more. Of the energy that its
+    factor lost, half is spread over the factor's span and half as the pooled covariance spreads it.
     """
     generator = torch.Generator().manual_seed(seed)
     pooled = discriminant.whitening.values.sqrt()[:, None] * discriminant.whitening.vectors.T
@@ -35,9 +36,9 @@ def pseudo_features(discriminant: Discriminant, per_class: int, seed: int) -> tu
     for part, mean in zip(discriminant.moments, discriminant.means, strict=True):
         own, degrees = (part.count - 1) / (part.count - 1 + _POOLED_SAMPLES), max(part.count - 1, 1)
         basis = part.factor.double() * span_inflation(part) / degrees**0.5
-        residual = (part.residual / 2 / degrees / part.dim) ** 0.5
-        deviation = own**0.5 * (normal(len(basis)) @ basis + residual * normal(part.dim))
-        draws.append(mean + deviation + (1 - own) ** 0.5 * normal(part.dim) @ pooled)
+        lost = part.residual / 2 / degrees / max(float(discriminant.whitening.values.sum()), _TINY)
+        shared = (1 - own + own * lost) ** 0.5 * normal(part.dim) @ pooled
+        draws.append(mean + own**0.5 * normal(len(basis)) @ basis + shared)
     return torch.cat(draws), torch.arange(len(draws)).repeat_interleave(per_class)
 
 
