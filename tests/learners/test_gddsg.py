@@ -24,10 +24,10 @@ from sklearn.preprocessing import StandardScaler
 import gddsg
 from gddsg import GDDSG, ClassCard, SimpleCIL
 from gddsg.core.identification import group_probabilities
+from gddsg.core.ridge import ridge_head
 from gddsg.core.scatter_pool import ScatterPool
 from gddsg.core.transform import apply_view
 from gddsg.errors import InputError, MissingExtraError, ModelFileError, NotLearntError, UnknownClassError
-from gddsg.learners.gddsg import ridge_head
 from gddsg.store.model_file import read_model, write_model
 
 SMALL = {"projection_dim": 128}
@@ -793,7 +793,7 @@ def counted(monkeypatch):
         scatters.extend(parts := list(parts))
         return summed(pool, parts, dim)
 
-    monkeypatch.setattr("gddsg.learners.gddsg.ridge_head", solve)
+    monkeypatch.setattr("gddsg.core.derived.ridge_head", solve)
     monkeypatch.setattr(ScatterPool, "_scatter", add_up)
     return heads, scatters
 

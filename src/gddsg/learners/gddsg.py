@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -12,18 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gddsg.core.calibration import Novelty
 from gddsg.core.class_card import ClassCard, SampleIds
-from gddsg.core.discriminant import Discriminant
+from gddsg.core.derived import Derived, Memo
 from gddsg.core.explanation import Explanation, Rival
-from gddsg.core.grouping import ClassGroups, canonical_groups, extend_groups, without
-from gddsg.core.identification import SoftVote, group_counts, group_probabilities
+from gddsg.core.grouping import ClassGroups, extend_groups, without
+from gddsg.core.identification import group_counts, group_probabilities
 from gddsg.core.network import Decision, PredictionNetwork
 from gddsg.core.projection import project, projection_weights
-from gddsg.core.ridge import RidgeHead, ridge_head
-from gddsg.core.scatter_pool import SampledSpectrum, ScatterPool
 from gddsg.core.similarity_graph import Distance, Label, SimilarityGraph, similarity_graph
-from gddsg.core.transform import View, apply_view, signed_root
+from gddsg.core.transform import apply_view, signed_root
 from gddsg.errors import InputError, ModelFileError, UnknownClassError
 from gddsg.learners.base import Learner, checked_ids, like
 from gddsg.store.model_file import read_model, write_model
@@ -33,7 +29,6 @@ _PLAUSIBLE_LOG_ODDS = 6.0  # a class this far behind the best stays behind, what
 _PLAUSIBLE_CLASSES = 8  # an input that is like nothing known is a little like everything: heads are no help to it
 _NEVER = -700.0  # log of a probability that is as good as none
 _ROWS_AT_ONCE = 2048
-_ROOT_MUST_GAIN = 0.5  # signed features take the root only if it halves the expected error: the estimate is a rough one
 _CHOICES: dict[str, tuple[str, ...]] = {
     "grouping": ("canonical", "arrival"),
     "identification": ("evidence", "vote"),
@@ -94,6 +89,7 @@ class GDDSG(Learner):
 
     fixed_by_learning = ("projection_dim", "rank", "grouping", "feature_transform", "backbone", "seed")
     cards_: dict[Label, ClassCard]
+    _memo: Memo
 
     def __init__(
         self,
@@ -182,9 +178,7 @@ class GDDSG(Learner):
 
     def _set_cards(self, cards: Mapping[Label, ClassCard]) -> None:
         self.cards_ = {label: cards[label] for label in sorted(cards)}
-        known = vars(self).get("_memo", _Memo())
-        heads = {k: (old, head) for k, (old, head) in known.heads.items() if _are_current(old, k, self.cards_)}
-        self._memo = _Memo(known.pools, heads)
+        self._memo = vars(self).get("_memo", Memo()).for_cards(self.cards_)
 
     def merge(self, other: GDDSG) -> Self:
         """Take in all that another model has learnt; both must share features, projection and rank."""
@@ -221,7 +215,7 @@ class GDDSG(Learner):
         """Delete a class: the model is then as if it had never learnt it (with ``grouping="canonical"``)."""
         self._inputs_known(label)
         self.arrival_groups_ = without(getattr(self, "arrival_groups_", ()), label)
-        self._memo = _Memo()  # nothing derived from the class may stay in memory
+        self._memo = Memo()  # nothing derived from the class may stay in memory
         self._set_cards({k: card for k, card in self.cards_.items() if k != label})
         if self.cards_:
             self.classes_ = np.array(list(self.cards_))
@@ -240,7 +234,7 @@ class GDDSG(Learner):
             )
         groups = getattr(self, "arrival_groups_", ())
         self.arrival_groups_ = tuple(tuple(new if k == old else k for k in group) for group in groups)
-        self._memo = _Memo()
+        self._memo = Memo()
         self._set_cards({new if k == old else k: card for k, card in self.cards_.items()})
         self.classes_ = np.array(list(self.cards_))
         return self
@@ -398,16 +392,18 @@ class GDDSG(Learner):
         return self._derived.graph
 
     @property
-    def _derived(self) -> _Derived:
+    def _derived(self) -> Derived:
         self._require_learnt()
         if self._memo.derived is None:
-            self._memo.derived = _Derived(self)
+            arrival = self.arrival_groups_ if self.grouping == "arrival" else None
+            plain = self.feature_transform == "none"
+            self._memo.derived = Derived(self.cards_, self._memo, self.distance, arrival, plain, self.seed)
         return self._memo.derived
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
         if "_memo" in state:
-            state["_memo"] = _Memo()
+            state["_memo"] = Memo()
         return state
 
     # ---------------------------------------------------------------- model files
@@ -440,93 +436,6 @@ class GDDSG(Learner):
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{path} is not a GDDSG model this version can read: {error}.") from error
         return model
-
-
-@dataclass(eq=False)
-class _Memo:
-    """What has been derived from the cards so far; thrown away, but for reusable parts, whenever a card changes."""
-
-    pools: dict[str, tuple[ScatterPool, SampledSpectrum]] = field(default_factory=dict)
-    heads: dict[tuple[Label, ...], tuple[tuple[ClassCard, ...], RidgeHead]] = field(default_factory=dict)
-    derived: _Derived | None = None
-
-
-class _Derived:
-    """Everything that follows from the set of cards, each part computed when first asked for."""
-
-    def __init__(self, model: GDDSG) -> None:
-        self._cards = model.cards_
-        self._memo = model._memo
-        self._seed = model.seed
-        self._distance: Distance = model.distance
-        self._plain = model.feature_transform == "none"
-        self._arrival = model.arrival_groups_ if model.grouping == "arrival" else None
-
-    @cached_property
-    def graph(self) -> SimilarityGraph:
-        return similarity_graph(self._cards, self._distance)
-
-    @cached_property
-    def groups(self) -> ClassGroups:
-        return canonical_groups(self.graph) if self._arrival is None else self._arrival
-
-    @cached_property
-    def columns(self) -> dict[int, list[int]]:
-        """Columns of ``classes_`` that belong to each group."""
-        position = {label: i for i, label in enumerate(self._cards)}
-        return {g: [position[label] for label in group] for g, group in enumerate(self.groups)}
-
-    @cached_property
-    def group_of_class(self) -> Tensor:
-        groups = torch.zeros(len(self._cards), dtype=torch.long)
-        for group, columns in self.columns.items():
-            groups[columns] = group
-        return groups
-
-    @cached_property
-    def _chosen(self) -> tuple[View, Discriminant]:
-        """The view of the features, and its discriminant, with the least expected error."""
-        plain = [card.raw is not None for card in self._cards.values()]
-        if self._plain or not all(plain):
-            view: View = "raw" if self._plain else "root"
-            return view, self._discriminant(view)
-        root, raw = self._discriminant("root"), self._discriminant("raw")
-        worth_it = root.whitening.expected_error < _ROOT_MUST_GAIN * raw.whitening.expected_error
-        return ("root", root) if worth_it else ("raw", raw)
-
-    def _discriminant(self, view: View) -> Discriminant:
-        moments = {label: getattr(card, view) for label, card in self._cards.items()}
-        pool, sample = self._memo.pools.setdefault(view, (ScatterPool(), SampledSpectrum()))
-        total = pool.total(moments)
-        return Discriminant(list(moments.values()), total, sample.of(moments, total))
-
-    @property
-    def view(self) -> View:
-        return self._chosen[0]
-
-    @property
-    def discriminant(self) -> Discriminant:
-        return self._chosen[1]
-
-    @cached_property
-    def novelty(self) -> Novelty:
-        return Novelty(self.discriminant)
-
-    @cached_property
-    def vote(self) -> SoftVote:
-        return SoftVote(self.discriminant, self.group_of_class, self._seed)
-
-    def head(self, group: int) -> RidgeHead:
-        """The group's ridge head; solved again only when one of its cards changed."""
-        labels = self.groups[group]
-        cards = tuple(self._cards[label] for label in labels)
-        if labels not in self._memo.heads:
-            self._memo.heads[labels] = (cards, ridge_head(cards))
-        return self._memo.heads[labels][1]
-
-
-def _are_current(cards: tuple[ClassCard, ...], labels: tuple[Label, ...], now: Mapping[Label, ClassCard]) -> bool:
-    return all(now.get(label) is card for label, card in zip(labels, cards, strict=True))
 
 
 def _log_share(scores: Tensor, groups: Tensor) -> Tensor:

@@ -1,0 +1,130 @@
+"""Everything that follows from a set of class cards, each part computed when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from gddsg.core.calibration import Novelty
+from gddsg.core.class_card import ClassCard
+from gddsg.core.discriminant import Discriminant
+from gddsg.core.grouping import ClassGroups, canonical_groups
+from gddsg.core.identification import SoftVote
+from gddsg.core.ridge import RidgeHead, ridge_head
+from gddsg.core.scatter_pool import SampledSpectrum, ScatterPool
+from gddsg.core.similarity_graph import Distance, Label, SimilarityGraph, similarity_graph
+from gddsg.core.transform import View
+
+_ROOT_MUST_GAIN = 0.5  # signed features take the root only if it halves the expected error: the estimate is a rough one
+
+
+@dataclass(eq=False)
+class Memo:
+    """What has been derived from the cards so far; thrown away, but for reusable parts, whenever a card changes."""
+
+    pools: dict[View, tuple[ScatterPool, SampledSpectrum]] = field(default_factory=dict)
+    heads: dict[tuple[Label, ...], tuple[tuple[ClassCard, ...], RidgeHead]] = field(default_factory=dict)
+    derived: Derived | None = None
+
+    def for_cards(self, cards: Mapping[Label, ClassCard]) -> Memo:
+        """What of it can be used again for these cards: pools notice changes themselves, heads need all their cards."""
+        return Memo(self.pools, {labels: head for labels, head in self.heads.items() if _fits(labels, head[0], cards)})
+
+
+def _fits(labels: tuple[Label, ...], used: tuple[ClassCard, ...], cards: Mapping[Label, ClassCard]) -> bool:
+    return all(cards.get(label) is card for label, card in zip(labels, used, strict=True))
+
+
+@dataclass(eq=False)
+class Derived:
+    """Graph, groups, discriminant, novelty and heads of a set of cards.
+
+    Parameters
+    ----------
+    cards : by label, sorted.
+    memo : what may be used again.
+    distance : of the similarity graph.
+    arrival_groups : groups by order of arrival; None colours the graph of all classes.
+    plain : whether the features are used as they are.
+    seed : of the soft vote.
+    """
+
+    cards: Mapping[Label, ClassCard]
+    memo: Memo
+    distance: Distance
+    arrival_groups: ClassGroups | None
+    plain: bool
+    seed: int
+
+    @cached_property
+    def graph(self) -> SimilarityGraph:
+        """Which classes look alike."""
+        return similarity_graph(self.cards, self.distance)
+
+    @cached_property
+    def groups(self) -> ClassGroups:
+        """Classes that do not look alike, group by group."""
+        return canonical_groups(self.graph) if self.arrival_groups is None else self.arrival_groups
+
+    @cached_property
+    def columns(self) -> dict[int, list[int]]:
+        """Places among the sorted classes that belong to each group."""
+        position = {label: i for i, label in enumerate(self.cards)}
+        return {g: [position[label] for label in group] for g, group in enumerate(self.groups)}
+
+    @cached_property
+    def group_of_class(self) -> Tensor:
+        """``(n_classes,)``."""
+        groups = torch.zeros(len(self.cards), dtype=torch.long)
+        for group, columns in self.columns.items():
+            groups[columns] = group
+        return groups
+
+    @cached_property
+    def _chosen(self) -> tuple[View, Discriminant]:
+        """The view of the features, and its discriminant, with the least expected error."""
+        signed = [card.raw is not None for card in self.cards.values()]
+        if self.plain or not all(signed):
+            view: View = "raw" if self.plain else "root"
+            return view, self._discriminant(view)
+        root, raw = self._discriminant("root"), self._discriminant("raw")
+        worth_it = root.whitening.expected_error < _ROOT_MUST_GAIN * raw.whitening.expected_error
+        return ("root", root) if worth_it else ("raw", raw)
+
+    def _discriminant(self, view: View) -> Discriminant:
+        moments = {label: getattr(card, view) for label, card in self.cards.items()}
+        pool, sample = self.memo.pools.setdefault(view, (ScatterPool(), SampledSpectrum()))
+        total = pool.total(moments)
+        return Discriminant(list(moments.values()), total, sample.of(moments, total))
+
+    @property
+    def view(self) -> View:
+        """How the discriminant sees the features."""
+        return self._chosen[0]
+
+    @property
+    def discriminant(self) -> Discriminant:
+        """Evidence for every class."""
+        return self._chosen[1]
+
+    @cached_property
+    def novelty(self) -> Novelty:
+        """How unlike every class an input is."""
+        return Novelty(self.discriminant)
+
+    @cached_property
+    def vote(self) -> SoftVote:
+        """The paper's identification of the group."""
+        return SoftVote(self.discriminant, self.group_of_class, self.seed)
+
+    def head(self, group: int) -> RidgeHead:
+        """The group's ridge head; solved again only when one of its cards changed."""
+        labels = self.groups[group]
+        cards = tuple(self.cards[label] for label in labels)
+        if labels not in self.memo.heads:
+            self.memo.heads[labels] = (cards, ridge_head(cards))
+        return self.memo.heads[labels][1]
