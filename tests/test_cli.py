@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -215,3 +216,25 @@ def test_an_interruption_changes_nothing(model, tmp_path, own_cache):
     assert "Interrupted" in err
     assert "Traceback" not in err
     assert model.read_bytes() == before
+
+
+def test_a_disk_that_fills_leaves_the_old_model(model, glyph_folder, tmp_path, own_cache):
+    """The system's limit on the size of files stands in for a full disk: writing fails in the middle."""
+    folder = tmp_path / "new"
+    write_glyphs(folder, n_train=4, n_test=0, classes=["digit 1"])
+    before = model.read_bytes()
+    command = [sys.executable, "-m", "gddsg", "learn", model, folder / "train"]
+    limit = len(before) // 2
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert done.returncode == 1, done.stderr
+    assert "Cannot write the model file" in done.stderr
+    assert "unchanged" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert model.read_bytes() == before
+    assert not [path for path in model.parent.iterdir() if path.name.endswith(".tmp")]
