@@ -26,7 +26,9 @@ if TYPE_CHECKING:  # the heavy parts are imported by the commands that need them
 
 _SHOWN = 10
 _INTERRUPTED = 130
-_out, _err = Console(highlight=False), Console(stderr=True, highlight=False)
+_PIPED = 10_000  # columns where the output goes to a file or a program: nothing is wrapped there
+_out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPED)
+_err = Console(stderr=True, highlight=False)
 
 
 class _Commands(TyperGroup):
@@ -88,9 +90,7 @@ def main(
         raise typer.Exit
 
 
-@app.command(
-    epilog="Examples:  gddsg learn animals.gddsg photos/   ·   gddsg learn animals.gddsg photos/fox photos/owl"
-)
+@app.command(epilog="Examples:  gddsg learn pets.gddsg photos/   ·   gddsg learn pets.gddsg photos/cat photos/dog")
 def learn(
     model: Model,
     folders: Folders,
@@ -151,11 +151,11 @@ def predict(
         writer.writerow(["photo", "label", "probability", "novelty"])
         writer.writerows([one.name, one.label, f"{one.probability:.4f}", f"{one.novelty:.4f}"] for one in predictions)
     else:
-        table = _table("photo", "label", "others")
+        table = _table("photo", "label", "probability", "others")
         for one in predictions:
             others = "  ".join(f"{label} {100 * p:.1f} %" for label, p in one.top if label != one.label)
-            own = "" if one.label == "unknown" else f" {100 * one.probability:.1f} %"
-            table.add_row(_escaped(one.name), _escaped(one.label) + own, _escaped(others))
+            own = "" if one.label == "unknown" else f"{100 * one.probability:.1f} %"
+            table.add_row(_escaped(one.name), _escaped(one.label), own, _escaped(others))
         _out.print(table)
     _print_skipped(skipped)
 
@@ -413,7 +413,7 @@ def _table(*headings: str) -> Table:
     return table
 
 
-_NUMBERS = ("photos", "right", "accuracy", "samples", "group", "distance", "look-alikes")
+_NUMBERS = ("photos", "right", "accuracy", "probability", "samples", "group", "distance", "look-alikes")
 
 
 def _counted(n: int, singular: str, plural: str | None = None) -> str:

@@ -36,6 +36,15 @@ def test_what_was_put_comes_back(tmp_path):
         found[:] = 0  # the caller may do with it what he likes
 
 
+def test_many_at_once(tmp_path):
+    with FeatureCache(tmp_path) as cache:
+        cache.put([(key(i), vector(i)) for i in range(5)], "a")
+        found = cache.get_many([key(i) for i in (1, 3, 9)], "a")
+        assert set(found) == {key(1), key(3)}
+        np.testing.assert_array_equal(found[key(3)], vector(3))
+        assert cache.get_many([], "a") == {}
+
+
 def test_sizes_and_clearing(tmp_path):
     with FeatureCache(tmp_path) as cache:
         cache.put([(key(i), vector(i)) for i in range(5)], "a")

@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -74,12 +74,20 @@ class FeatureCache:
 
     def get(self, key: bytes, backbone: str) -> Array | None:
         """The vector, or None where it is not known."""
-        row = self._ask("SELECT vector, used FROM features WHERE key = ? AND backbone = ?", (key, backbone))
-        if not row or (vector := _unpacked(row[0][0])) is None:
-            return None
-        if row[0][1] != _today():
-            self._used.add((key, backbone))
-        return vector
+        return self.get_many([key], backbone).get(key)
+
+    def get_many(self, keys: Sequence[bytes], backbone: str) -> dict[bytes, Array]:
+        """The vectors that are known, by key."""
+        places = ", ".join("?" * len(keys))
+        sql = f"SELECT key, vector, used FROM features WHERE backbone = ? AND key IN ({places})"
+        found, today = {}, _today()
+        for key, packed, used in self._ask(sql, (backbone, *keys)):
+            vector = _unpacked(packed)
+            if vector is not None:
+                found[key] = vector
+                if used != today:
+                    self._used.add((key, backbone))
+        return found
 
     def put(self, vectors: Iterable[tuple[bytes, Array]], backbone: str) -> None:
         """Keep vectors by key, all of them in one transaction."""

@@ -176,10 +176,7 @@ class PhotoClassifier:
         embedded = self._embedded(listing, strict, progress)
         if not embedded.photos:
             raise DataError(f"None of the photos can be read:\n{_listed(embedded.skipped)}")
-        model = self.model
-        truth = np.array([photo.label for photo in embedded.photos])
-        predicted = np.asarray(model.predict(embedded.features, reject=reject, unknown=UNKNOWN)).astype(str)
-        return _evaluation(truth, predicted, model, embedded)
+        return _evaluation(self.model, embedded, reject)
 
     def _embedded(self, listing: PhotoListing, strict: bool, progress: Progress | None) -> EmbeddedPhotos:
         _ = self.model  # before the long work: is there one?
@@ -235,8 +232,8 @@ class PhotoClassifier:
             return load_backbone(self._wanted_backbone or DEFAULT_BACKBONE, self._device)
         if model.backbone is None:
             raise BackboneError(
-                f"{self.path} was learnt from features of an unknown backbone, so photos cannot be added to it. "
-                "Learn the photos into a new model file."
+                f"{self.path} was learnt from features of an unknown backbone, so it cannot be used with photos. "
+                "Learn photos into a new model file."
             )
         name, _, fingerprint = model.backbone.rpartition("@")
         if self._wanted_backbone not in (None, name):
@@ -341,8 +338,13 @@ def _news(embedded: EmbeddedPhotos, model: GDDSG) -> tuple[list[int], int, list[
     return list(new.values()), known, contradictory
 
 
-def _evaluation(truth: Any, predicted: Any, model: GDDSG, embedded: EmbeddedPhotos) -> PhotoEvaluation:
-    names = [str(label) for label in model.classes_]
+def _evaluation(model: GDDSG, embedded: EmbeddedPhotos, reject: float | None) -> PhotoEvaluation:
+    names = model.classes_.astype(str)
+    truth = np.array([photo.label for photo in embedded.photos])
+    table = model.predict_proba(embedded.features)
+    predicted = names[table.argmax(1)]
+    if reject is not None:
+        predicted = np.asarray(model.predict(embedded.features, reject=reject, unknown=UNKNOWN)).astype(str)
     results = [
         ClassResult(
             label=str(label),
@@ -355,10 +357,7 @@ def _evaluation(truth: Any, predicted: Any, model: GDDSG, embedded: EmbeddedPhot
     wrong = Counter((str(t), str(p)) for t, p in zip(truth, predicted, strict=True) if t != p)
     confusions = sorted(((t, p, n) for (t, p), n in wrong.items()), key=lambda c: (-c[2], c[0], c[1]))
     learnt = np.isin(truth, names)
-    error = float("nan")
-    if learnt.any():
-        table = model.predict_proba(embedded.features[learnt])
-        error = expected_calibration_error(table, truth[learnt], np.array(names))
+    error = expected_calibration_error(table[learnt], truth[learnt], names) if learnt.any() else float("nan")
     unlearnt = tuple(result.label for result in results if result.label not in names)
     return PhotoEvaluation(tuple(results), tuple(confusions), embedded.skipped, unlearnt, error)
 

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,6 +20,9 @@ from gddsg.errors import PhotoError
 Progress = Callable[[int, int], None]
 """Called with the number of photos dealt with so far, and of all photos."""
 
+T = TypeVar("T")
+
+_TAKEN_AT_ONCE, _PARTS_AHEAD = 8, 16  # photos a thread takes, and how many such parts are under way
 _KEPT_AT_ONCE = 128  # vectors a transaction of the cache: so much work at most is lost by a kill
 
 
@@ -88,10 +93,11 @@ def _keep(cache: FeatureCache | None, fresh: list[tuple[bytes, Array]], backbone
     fresh.clear()
 
 
-def _outcomes(photos: Iterable[Photo], backbone: Backbone, cache: FeatureCache | None) -> Iterator[_Outcome]:
+def _outcomes(photos: Sequence[Photo], backbone: Backbone, cache: FeatureCache | None) -> Iterator[_Outcome]:
     """Outcomes in the order of the photos. Threads do it all, or prepare batches where the backbone wants these."""
+    parts = [photos[i : i + _TAKEN_AT_ONCE] for i in range(0, len(photos), _TAKEN_AT_ONCE)]
     with ThreadPoolExecutor(max(backbone.workers, available_cores())) as pool:
-        prepared = _ahead(pool, lambda photo: _prepared(photo, backbone, cache), photos)
+        prepared = _ahead(pool, lambda part: _prepared(part, backbone, cache), parts)
         if backbone.batch_size == 1:
             yield from prepared
             return
@@ -104,35 +110,52 @@ def _outcomes(photos: Iterable[Photo], backbone: Backbone, cache: FeatureCache |
         yield from _embedded(waiting, backbone)
 
 
-def _ahead(pool: ThreadPoolExecutor, work: Callable[[Photo], _Outcome], photos: Iterable[Photo]) -> Iterator[_Outcome]:
-    """Like ``pool.map``, but only some photos ahead: a million of them must not wait in memory."""
-    waiting: deque[Future[_Outcome]] = deque()
+def _ahead(
+    pool: ThreadPoolExecutor, work: Callable[[Sequence[Photo]], list[_Outcome]], parts: Iterable[Sequence[Photo]]
+) -> Iterator[_Outcome]:
+    """Like ``pool.map``, but only some parts ahead: a million photos must not wait in memory."""
+    waiting: deque[Future[list[_Outcome]]] = deque()
     try:
-        for photo in photos:
-            waiting.append(pool.submit(work, photo))
-            if len(waiting) >= 64:
-                yield waiting.popleft().result()
+        for part in parts:
+            waiting.append(pool.submit(work, part))
+            if len(waiting) >= _PARTS_AHEAD:
+                yield from waiting.popleft().result()
         while waiting:
-            yield waiting.popleft().result()
+            yield from waiting.popleft().result()
     finally:
         for future in waiting:
             future.cancel()
 
 
-def _prepared(photo: Photo, backbone: Backbone, cache: FeatureCache | None) -> _Outcome:
-    outcome = _Outcome(photo)
+def _prepared(photos: Sequence[Photo], backbone: Backbone, cache: FeatureCache | None) -> list[_Outcome]:
+    """Some photos at once, since asking the cache for each by itself would take longer than all the rest."""
+    outcomes, contents = [_Outcome(photo) for photo in photos], []
+    for outcome in outcomes:
+        contents.append(_tried(outcome, lambda one: one.photo.read()))
+        outcome.key = content_key(contents[-1] or b"")
+    known = cache.get_many([one.key for one in outcomes], backbone.fingerprint) if cache is not None else {}
+    for outcome, content in zip(outcomes, contents, strict=True):
+        if content is not None:
+            outcome.vector = known.get(outcome.key)
+            if outcome.vector is None:
+                _tried(outcome, partial(_prepare, content=content, backbone=backbone))
+    return outcomes
+
+
+def _prepare(outcome: _Outcome, content: bytes, backbone: Backbone) -> None:
+    outcome.image = backbone.preprocess(outcome.photo.image(content, backbone.preprocess.useful_side))
+    outcome.new = True
+    if backbone.batch_size == 1:
+        _embedded([outcome], backbone)
+
+
+def _tried(outcome: _Outcome, step: Callable[[_Outcome], T]) -> T | None:
+    """What the step gives, or None where the photo is at fault, which is noted."""
     try:
-        content = photo.read()
-        outcome.key = content_key(content)
-        outcome.vector = cache.get(outcome.key, backbone.fingerprint) if cache is not None else None
-        if outcome.vector is None:
-            outcome.image = backbone.preprocess(photo.image(content, backbone.preprocess.useful_side))
-            outcome.new = True
-            if backbone.batch_size == 1:
-                _embedded([outcome], backbone)
+        return step(outcome)
     except PhotoError as error:
-        outcome.trouble = str(error).removeprefix(f"{photo.name}: ")
-    return outcome
+        outcome.trouble = str(error).removeprefix(f"{outcome.photo.name}: ")
+        return None
 
 
 def _embedded(outcomes: list[_Outcome], backbone: Backbone) -> list[_Outcome]:
