@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -124,4 +126,6 @@ def _forget(path: Path, data: FeatureDataset, console: Console) -> None:
     taken_for = ", ".join(f"{name} ({n})" for n, name in sorted(zip(counts, names, strict=True), reverse=True)[:3])
     console.print(f"\nAfter forgetting {forgotten} a copy takes its test images for {taken_for}.", soft_wrap=True)
     console.print(f"The model itself is in {path} ({path.stat().st_size / 1e6:.0f} MB). Try:", soft_wrap=True)
-    console.print(f"  gddsg inspect {path}\n  gddsg predict {path} {path.parent / 'some-glyphs'}", soft_wrap=True)
+    command = "gddsg" if shutil.which("gddsg") else sys.argv[0]  # a virtual environment need not be on the path
+    console.print(f"  {command} inspect {path}", soft_wrap=True)
+    console.print(f"  {command} predict {path} {path.parent / 'some-glyphs'}", soft_wrap=True)
