@@ -16,6 +16,7 @@ from rich.table import Table
 from gddsg.backbones import Backbone, FeatureCache, load_backbone
 from gddsg.data.dataset import FeatureDataset, ImageDataset
 from gddsg.data.glyphs import glyphs
+from gddsg.errors import DataError
 from gddsg.evaluation import average_accuracy
 from gddsg.learners import GDDSG, Learner, RanPAC, SimpleCIL
 from gddsg.photos.embedding import embed_dataset
@@ -29,7 +30,10 @@ _SHOWN = 8
 
 def run(folder: Path, console: Console) -> None:
     """Print what happens, and leave the model, two pictures of its classes and some glyphs in ``folder``."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"Cannot make the folder {folder} ({error.strerror}). Name another with --folder.") from error
     photos = ImageDataset("glyphs", *glyphs(n_train=16, n_test=8, seed=0))
     console.print(
         f"{len(photos.classes)} classes of glyphs: {len(photos.train)} images to learn, and {len(photos.test)} in "

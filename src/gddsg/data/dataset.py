@@ -120,10 +120,13 @@ def clean_label(text: str) -> str:
     return unicodedata.normalize("NFC", text).strip()
 
 
-def refuse_case_twins(labels: Iterable[str], case_sensitive: bool) -> None:
-    """Raise a :class:`DataError` for two labels that differ only in case: more often a slip than two classes."""
-    spellings: dict[str, str] = {}
-    for label in () if case_sensitive else sorted(set(labels)):
+def refuse_case_twins(labels: Iterable[str], case_sensitive: bool, known: Iterable[str] = ()) -> None:
+    """Raise a :class:`DataError` for two labels that differ only in case: more often a slip than two classes.
+
+    ``known`` are classes that there are already; new labels must not be twins of these either.
+    """
+    spellings = {label.casefold(): label for label in known}
+    for label in () if case_sensitive else sorted(set(labels) - set(known)):
         other = spellings.setdefault(label.casefold(), label)
         if other != label:
             raise DataError(

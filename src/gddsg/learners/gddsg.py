@@ -177,8 +177,9 @@ class GDDSG(Learner):
         self._set_cards(cards)
 
     def _set_cards(self, cards: Mapping[Label, ClassCard]) -> None:
+        memo = self._memo if "cards_" in vars(self) else Memo()  # after a new fit nothing of the old one is of use
         self.cards_ = {label: cards[label] for label in sorted(cards)}
-        self._memo = vars(self).get("_memo", Memo()).for_cards(self.cards_)
+        self._memo = memo.for_cards(self.cards_)
 
     def merge(self, other: GDDSG) -> Self:
         """Take in all that another model has learnt; both must share features, projection and rank."""
@@ -271,9 +272,7 @@ class GDDSG(Learner):
         return like(labels, X)
 
     def _rejected(self, features: Tensor, labels: Any, reject: float, unknown: Label) -> Any:
-        if not 0 < reject <= 1:
-            raise InputError(f"reject={reject!r} was given; expected is the share of known inputs to keep, in (0, 1].")
-        strange = (self.novelty(features) > self._derived.novelty.limit(reject)).numpy()
+        strange = (self.novelty(features) > self.novelty_limit(reject)).numpy()
         if isinstance(unknown, str) != (labels.dtype.kind == "U"):
             labels = labels.astype(object)
         return np.where(strange, np.array(unknown, dtype=object if labels.dtype == object else None), labels)
@@ -282,6 +281,12 @@ class GDDSG(Learner):
         """How unlike every known class each row is; higher is stranger (unbounded, see :class:`Novelty`)."""
         features = self._inputs(X).cpu()
         return like(self._derived.novelty.of(apply_view(features, self._derived.view)).numpy(), X)
+
+    def novelty_limit(self, kept: float) -> float:
+        """The novelty that a share ``kept`` of known inputs stays below; what ``predict`` rejects lies above it."""
+        if not 0 < kept <= 1:
+            raise InputError(f"reject={kept!r} was given; expected is the share of known inputs to keep, in (0, 1].")
+        return self._derived.novelty.limit(kept)
 
     def _log_probabilities(self, features: Tensor) -> Tensor:
         return torch.cat([self._chunk_log_probabilities(chunk) for chunk in features.cpu().split(_ROWS_AT_ONCE)])

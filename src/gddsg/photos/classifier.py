@@ -50,7 +50,8 @@ class PhotoClassifier:
     >>> from gddsg.photos import PhotoClassifier
     >>> animals = PhotoClassifier("animals.gddsg")
     >>> animals.learn("photos/")  # doctest: +SKIP
-    >>> animals.predict("garden.jpg")[0].label  # doctest: +SKIP
+    >>> predictions, skipped = animals.predict("garden.jpg")  # doctest: +SKIP
+    >>> predictions[0].label  # doctest: +SKIP
     'fox'
     """
 
@@ -94,14 +95,15 @@ class PhotoClassifier:
         progress: Progress | None = None,
     ) -> LearnReport:
         """Learn labelled photos, wherever they come from."""
-        if not case_sensitive:
-            self._refuse_case_twins(listing.photos)
+        self._refuse_case_twins(listing.photos, case_sensitive)  # before the long work, and again when it is done
         # embedding takes long and needs no lock; what it finds is kept in the cache even if it is interrupted
         embedded = embed_photos(listing.photos, self.backbone, self.cache, progress)
         with self._locked():
             model = self._current()
             if model is None:
                 model = GDDSG(backbone=self.backbone.identity, **self._settings)
+            self._require_own_features(model)
+            self._refuse_case_twins(listing.photos, case_sensitive)
             new, known, contradictory = _news(embedded, model)
             skipped = (*listing.skipped, *embedded.skipped, *contradictory)
             if strict and skipped:
@@ -118,16 +120,17 @@ class PhotoClassifier:
         newcomers = tuple(label for label in learnt if label not in before)
         return LearnReport(learnt, newcomers, known, skipped, embedded.computed)
 
-    def _refuse_case_twins(self, photos: Iterable[Photo]) -> None:
-        model = self._current()
-        known = {str(label).casefold(): label for label in getattr(model, "cards_", ())}
-        for label in {photo.label for photo in photos}:
-            other = known.get(label.casefold(), label)
-            if other != label:
-                raise DataError(
-                    f"The folder {label!r} and the class {other!r} of the model differ only in case. "
-                    "Rename the folder, or allow both with case_sensitive=True (--case-sensitive)."
-                )
+    def _refuse_case_twins(self, photos: Iterable[Photo], case_sensitive: bool) -> None:
+        known = [str(label) for label in getattr(self._current(), "cards_", ())]
+        refuse_case_twins((photo.label for photo in photos), case_sensitive, known)
+
+    def _require_own_features(self, model: GDDSG) -> None:
+        """While photos were embedded another process may have put a model of another backbone in the file's place."""
+        if model.backbone != self.backbone.identity:
+            raise BackboneError(
+                f"{self.path} is now a model of the backbone {model.backbone}, and the photos were embedded by "
+                f"{self.backbone.identity}. Nothing was changed; start again."
+            )
 
     # ---------------------------------------------------------------- prediction
 
@@ -145,11 +148,11 @@ class PhotoClassifier:
         """
         listing = unlabelled_photos(*paths)
         embedded = self._embedded(listing, strict, progress)
-        model = self.model
         if not embedded.photos:
             return [], embedded.skipped
-        labels = model.predict(embedded.features, reject=reject, unknown=UNKNOWN)
+        model = self.model
         table, novelty = model.predict_proba(embedded.features), model.novelty(embedded.features)
+        labels = _labels(model, table, embedded.features, reject)
         best = np.argsort(-table, axis=1)[:, : max(top, 1)]
         predictions = [
             PhotoPrediction(
@@ -181,6 +184,7 @@ class PhotoClassifier:
     def _embedded(self, listing: PhotoListing, strict: bool, progress: Progress | None) -> EmbeddedPhotos:
         _ = self.model  # before the long work: is there one?
         embedded = embed_photos(listing.photos, self.backbone, self.cache, progress)
+        self._require_own_features(self.model)
         skipped = (*listing.skipped, *embedded.skipped)
         if strict and skipped:
             raise DataError(f"{len(skipped)} files cannot be used:\n{_listed(skipped)}")
@@ -203,6 +207,7 @@ class PhotoClassifier:
 
     @contextmanager
     def _changed(self) -> Iterator[GDDSG]:
+        _ = self.model  # where there is none, no lock is left behind either
         with self._locked():
             model = self.model
             self._loaded = None  # what is changed here must not be taken for the file's, should the change fail
@@ -338,13 +343,19 @@ def _news(embedded: EmbeddedPhotos, model: GDDSG) -> tuple[list[int], int, list[
     return list(new.values()), known, contradictory
 
 
+def _labels(model: GDDSG, table: Any, features: Any, reject: float | None) -> Any:
+    """What ``model.predict`` says, from probabilities that are there already."""
+    labels = model.classes_[table.argmax(1)].astype(str)
+    return (
+        labels if reject is None else np.where(model.novelty(features) > model.novelty_limit(reject), UNKNOWN, labels)
+    )
+
+
 def _evaluation(model: GDDSG, embedded: EmbeddedPhotos, reject: float | None) -> PhotoEvaluation:
     names = model.classes_.astype(str)
     truth = np.array([photo.label for photo in embedded.photos])
     table = model.predict_proba(embedded.features)
-    predicted = names[table.argmax(1)]
-    if reject is not None:
-        predicted = np.asarray(model.predict(embedded.features, reject=reject, unknown=UNKNOWN)).astype(str)
+    predicted = _labels(model, table, embedded.features, reject)
     results = [
         ClassResult(
             label=str(label),
