@@ -28,8 +28,8 @@ _MAX_OPTIMISM = 0.5
 _RIVALS = 5
 _RIVAL_CLASSES = 256  # an average over this many classes is as good as one over all, and a big model stays quick
 _RIVAL_SHRINKAGE = 0.3  # rivals are looked for once, at a shrinkage in the middle of the grid
-CANDIDATE_LOG_ODDS = 12.0  # classes this far behind the best by shared scatter alone get no quadratic term
-MAX_CANDIDATES = 32
+_CANDIDATE_LOG_ODDS = 12.0  # classes this far behind the best by shared scatter alone get no quadratic term
+_MAX_CANDIDATES = 32
 _ROWS_AT_ONCE, _CLASSES_AT_ONCE = 4096, 64
 
 
@@ -153,7 +153,7 @@ class Discriminant:
         whitened = self.whiten(vectors)
         # a mean of n samples errs by tr(S T_0⁻¹)/n in squared distance: without this, small classes would lose
         linear = -(self.distances(whitened) - self.effective_dim / self.counts) / 2
-        candidates = self._candidates(linear)
+        candidates = candidate_classes(linear, self.temperature)
         scores = linear.T.clone(
             memory_format=torch.contiguous_format
         )  # a class is a row here, so that its scores lie side by side
@@ -163,14 +163,7 @@ class Discriminant:
         for c, size, stop in zip(classes, sizes, itertools.accumulate(sizes), strict=True):
             own = rows[stop - size : stop]
             scores[c, own] += self._class_term(c, whitened[own])
-        return _continue_below(scores.T, linear, candidates) * self.temperature
-
-    def _candidates(self, linear: Tensor) -> Tensor:
-        """Classes worth a quadratic term, row by row; a row with a single one needs none."""
-        top = linear.topk(min(MAX_CANDIDATES, linear.shape[1]), dim=1).values
-        floor = torch.maximum(top[:, -1:], top[:, :1] - CANDIDATE_LOG_ODDS / self.temperature)
-        candidates = linear >= floor
-        return candidates & (candidates.sum(1, keepdim=True) > 1)
+        return continue_below(scores.T, linear, candidates) * self.temperature
 
     def _class_term(self, c: int, whitened: Tensor) -> Tensor:
         """``½ ‖A_c (z - m_c)‖² - ½ log det``: what the class's own scatter adds to the linear score (Woodbury)."""
@@ -224,7 +217,15 @@ def _own_weight(part: Moments) -> float:
     return share / (1 - share)
 
 
-def _continue_below(scores: Tensor, linear: Tensor, candidates: Tensor) -> Tensor:
+def candidate_classes(linear: Tensor, temperature: float) -> Tensor:
+    """Classes worth a quadratic term, row by row; a row with a single one needs none."""
+    top = linear.topk(min(_MAX_CANDIDATES, linear.shape[1]), dim=1).values
+    floor = torch.maximum(top[:, -1:], top[:, :1] - _CANDIDATE_LOG_ODDS / temperature)
+    candidates = linear >= floor
+    return candidates & (candidates.sum(1, keepdim=True) > 1)
+
+
+def continue_below(scores: Tensor, linear: Tensor, candidates: Tensor) -> Tensor:
     """Let the classes without a quadratic term follow the last candidate at their linear distance from it."""
     inf = torch.tensor(torch.inf, dtype=scores.dtype)
     last_score = torch.where(candidates, scores, inf).amin(1, keepdim=True)

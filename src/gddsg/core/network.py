@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from gddsg.core.discriminant import CANDIDATE_LOG_ODDS, MAX_CANDIDATES, Discriminant
+from gddsg.core.discriminant import Discriminant, candidate_classes, continue_below
 from gddsg.core.transform import View
 
 
@@ -89,21 +89,11 @@ class PredictionNetwork(nn.Module):
         squares = whitened.square().sum(1, keepdim=True) + means.square().sum(1)
         distances = (squares - 2 * whitened @ means.T).clamp(min=0)
         linear = -(distances - self._constant("mean_error")) / 2
-        candidates = self._candidates(linear)
+        candidates = candidate_classes(linear, self._temperature)
         offsets = self._constant("offsets")
         along = (whitened @ self._constant("directions").T).unflatten(1, offsets.shape) - offsets
         scores = torch.where(candidates, linear + (along.square().sum(2) - self._constant("log_dets")) / 2, linear)
-        inf = torch.full_like(linear, torch.inf)
-        last_score = torch.where(candidates, scores, inf).amin(1, keepdim=True)
-        last_linear = torch.where(candidates, linear, inf).amin(1, keepdim=True)
-        shift = torch.where(candidates.any(1, keepdim=True), last_score - last_linear, torch.zeros_like(last_score))
-        return torch.where(candidates, scores, linear + shift) * self._temperature
-
-    def _candidates(self, linear: Tensor) -> Tensor:
-        top = linear.topk(min(MAX_CANDIDATES, linear.shape[1]), dim=1).values
-        floor = torch.maximum(top[:, -1:], top[:, :1] - CANDIDATE_LOG_ODDS / self._temperature)
-        candidates = linear >= floor
-        return candidates & (candidates.double().sum(1, keepdim=True) > 1)
+        return continue_below(scores, linear, candidates) * self._temperature
 
     def _opinion(self, features: Tensor) -> Tensor:
         """Scores of the heads ``(n, n_classes)``."""
