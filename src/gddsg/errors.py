@@ -1,6 +1,7 @@
-"""The exceptions this package raises; catching `GddsgError` catches them all."""
+"""The exceptions this package raises; catching `GddsgError` catches them all.
 
-from sklearn.exceptions import NotFittedError
+`NotLearntError`, which scikit-learn has to know as one of its own, is in :mod:`gddsg.learners.base`.
+"""
 
 __all__ = [
     "BackboneError",
@@ -10,7 +11,6 @@ __all__ = [
     "InputTypeError",
     "MissingExtraError",
     "ModelFileError",
-    "NotLearntError",
     "PhotoError",
     "UnknownClassError",
 ]
@@ -26,10 +26,6 @@ class InputError(GddsgError, ValueError):
 
 class InputTypeError(InputError, TypeError):
     """Raised when what was handed in is of a kind that can never be features."""
-
-
-class NotLearntError(GddsgError, NotFittedError):  # type: ignore[misc]  # scikit-learn ships no types
-    """Raised when a prediction is asked of a learner that has learnt no class yet."""
 
 
 class UnknownClassError(GddsgError, LookupError):

@@ -27,7 +27,8 @@ from gddsg.core.identification import group_probabilities
 from gddsg.core.ridge import ridge_head
 from gddsg.core.scatter_pool import ScatterPool
 from gddsg.core.transform import apply_view
-from gddsg.errors import InputError, MissingExtraError, ModelFileError, NotLearntError, UnknownClassError
+from gddsg.errors import InputError, MissingExtraError, ModelFileError, UnknownClassError
+from gddsg.learners.base import NotLearntError
 from gddsg.store.model_file import read_model, write_model
 
 SMALL = {"projection_dim": 128}

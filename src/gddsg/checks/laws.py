@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from gddsg.errors import InputError, NotLearntError
-from gddsg.learners.base import Learner
+from gddsg.errors import InputError
+from gddsg.learners.base import Learner, NotLearntError
 
 Check = Callable[[Learner], None]
 Features = NDArray[np.float32]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gddsg.learners.base import Learner
+from gddsg.learners.base import Learner, NotLearntError
 from gddsg.learners.gddsg import GDDSG
 from gddsg.learners.ranpac import RanPAC
 from gddsg.learners.simplecil import SimpleCIL
@@ -10,4 +10,4 @@ from gddsg.learners.simplecil import SimpleCIL
 LEARNERS: dict[str, type[Learner]] = {"gddsg": GDDSG, "simplecil": SimpleCIL, "ranpac": RanPAC}
 """Every learner by name; all take ``projection_dim`` and ``seed``."""
 
-__all__ = ["GDDSG", "LEARNERS", "Learner", "RanPAC", "SimpleCIL"]
+__all__ = ["GDDSG", "LEARNERS", "Learner", "NotLearntError", "RanPAC", "SimpleCIL"]

@@ -11,13 +11,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import column_or_1d, validate_data
 from torch import Tensor
 
 from gddsg.core.similarity_graph import Label
-from gddsg.errors import InputError, InputTypeError, NotLearntError
+from gddsg.errors import GddsgError, InputError, InputTypeError
 
 _LARGEST_FEATURE, _SMALLEST_FEATURE = 1e15, 1e-15  # squares of numbers beyond these leave the range of float32
+
+
+class NotLearntError(GddsgError, NotFittedError):  # type: ignore[misc]  # scikit-learn ships no types
+    """Raised when a prediction is asked of a learner that has learnt no class yet."""
 
 
 class Learner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
