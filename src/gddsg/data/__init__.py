@@ -1,4 +1,4 @@
-"""Data sets: photos in folders and lists, published data sets, and files of features.
+"""Data sets: photos in folders and lists, published data sets, and files of features; class orders and task streams.
 
 :func:`load_dataset` takes them all; :data:`DATASETS` has the published ones by name.
 """
@@ -17,9 +17,20 @@ from gddsg.data.glyphs import glyphs as rendered_glyphs
 from gddsg.data.glyphs import write_glyphs
 from gddsg.data.image_folder import image_folder, read_photos, test_photos, unlabelled_photos
 from gddsg.data.omnibenchmark import omnibenchmark
+from gddsg.data.orders import (
+    adjacent_similarity,
+    class_prototypes,
+    dissimilar_order,
+    extreme_order,
+    given_order,
+    searched_order,
+    seeded_order,
+    similarity_sorted_order,
+)
 from gddsg.data.photo import Photo
 from gddsg.data.photo_list import listed_photos, photo_list
 from gddsg.data.stanford_dogs import stanford_dogs
+from gddsg.data.stream import Stream, Task, class_stream, task_sizes
 from gddsg.errors import DataError
 
 __all__ = [
@@ -29,19 +40,31 @@ __all__ = [
     "Photo",
     "PhotoListing",
     "Skipped",
+    "Stream",
+    "Task",
+    "adjacent_similarity",
     "cifar100",
+    "class_prototypes",
+    "class_stream",
     "cub200",
+    "dissimilar_order",
     "download",
     "extract",
+    "extreme_order",
     "feature_file",
+    "given_order",
     "image_folder",
     "listed_photos",
     "load_dataset",
     "omnibenchmark",
     "photo_list",
     "read_photos",
+    "searched_order",
+    "seeded_order",
+    "similarity_sorted_order",
     "stanford_dogs",
     "stratified_split",
+    "task_sizes",
     "test_photos",
     "unlabelled_photos",
     "write_feature_file",
