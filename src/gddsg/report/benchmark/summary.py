@@ -1,0 +1,372 @@
+"""Numbers over class orders: every learner in every setting, with intervals, order metrics and comparisons.
+
+A *setting* is what runs must share to be compared: data set, backbone and sizes of tasks. Within one, an *entry* is a
+learner under a protocol, with all its runs. Means and intervals are over random class orders; orders built to be hard
+or easy show only in the worst order and the range, since they are no sample of anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+import numpy as np
+
+from gddsg.evaluation.metrics import (
+    aopd,
+    confidence_interval,
+    mopd,
+    opd_by_class,
+    order_spread,
+    paired_comparison,
+)
+from gddsg.report.benchmark.published import DATASETS, dataset_name
+from gddsg.report.benchmark.records import HONEST, Floats, Stream
+
+LEVEL = 0.95
+REFERENCE = "gddsg"
+_SAME = 0.005  # points that do not show in a table
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over class orders; the interval is None where a single order leaves nothing to say about others."""
+
+    mean: float
+    interval: tuple[float, float] | None
+    count: int
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the length of the interval."""
+        return None if self.interval is None else (self.interval[1] - self.interval[0]) / 2
+
+
+@dataclass(frozen=True)
+class OrderMetrics:
+    """How much the class order matters; position and class metrics are None where orders cannot be compared.
+
+    Attributes
+    ----------
+    mopd, aopd : largest and mean range over random orders of the final accuracy of the task at a position.
+    class_max, class_mean : largest and mean range over random orders of the final accuracy of a class.
+    worst, worst_order : lowest A_N over all orders, and where it was.
+    spread : highest less lowest A_N over all orders.
+    """
+
+    mopd: float | None
+    aopd: float | None
+    class_max: float | None
+    class_mean: float | None
+    worst: float
+    worst_order: str
+    spread: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The reference less another learner, over the class orders both were run on."""
+
+    difference: float
+    interval: tuple[float, float] | None
+    p_value: float | None
+    wins: int
+    count: int
+    classes_won: int
+    classes: int
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What runs must share to be compared."""
+
+    dataset: str
+    backbone: str
+    sizes: tuple[int, ...]
+    variation: str = ""
+
+    @property
+    def tasks(self) -> str:
+        """The stream of tasks in words."""
+        if not self.sizes:
+            return "unknown tasks"
+        same = len(set(self.sizes)) == 1
+        size = str(self.sizes[0]) if same else f"{min(self.sizes)} to {max(self.sizes)}"
+        words = f"{counted(len(self.sizes), 'task')} of {size}"
+        return f"{words}, {self.variation}" if self.variation else words
+
+    @property
+    def full(self) -> str:
+        """All of it in words."""
+        return f"{dataset_name(self.dataset)}, {self.backbone}, {self.tasks}"
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A learner under a protocol in one setting, with all its runs."""
+
+    learner: str
+    protocol: str
+    streams: tuple[Stream, ...]
+
+    @property
+    def method(self) -> str:
+        """Name of the method behind the variant."""
+        return self.streams[0].method
+
+    @property
+    def name(self) -> str:
+        """The learner, and the protocol where it is not the honest one."""
+        return self.learner if self.protocol == HONEST else f"{self.learner} ({self.protocol})"
+
+    @property
+    def competes(self) -> bool:
+        """Whether all runs obey the rules."""
+        return all(stream.competes for stream in self.streams)
+
+    @property
+    def apart(self) -> str:
+        """Why the entry is set apart, in words; empty if it competes."""
+        first = self.streams[0]
+        if first.leaks:
+            return f"Leaks: {first.leaks}"
+        if not first.incremental:
+            return "Not incremental: learns all classes at once"
+        if not first.exemplar_free:
+            return "Keeps exemplars: samples of old classes are stored"
+        return "" if self.protocol == HONEST else f"Another protocol: {self.protocol}"
+
+    @cached_property
+    def drawn(self) -> tuple[Stream, ...]:
+        """Runs on random orders; all runs where there is none."""
+        return tuple(stream for stream in self.streams if stream.random_order) or self.streams
+
+    def estimate(self, metric: str) -> Estimate | None:
+        """Mean and interval of a metric over random orders; None where nobody measured it."""
+        return estimate([stream.metrics[metric] for stream in self.drawn if metric in stream.metrics])
+
+    def mean(self, metric: str) -> float | None:
+        """Mean of a metric over random orders."""
+        found = self.estimate(metric)
+        return None if found is None else found.mean
+
+    @cached_property
+    def final_groups(self) -> Estimate | None:
+        """Number of groups after the last task."""
+        return estimate([float(stream.groups[-1]) for stream in self.drawn if stream.groups])
+
+    @cached_property
+    def order_metrics(self) -> OrderMetrics | None:
+        """How much the order matters; None with fewer than two orders."""
+        finals = [(stream.metrics["A_N"], stream.order) for stream in self.streams if "A_N" in stream.metrics]
+        if len(finals) < 2:
+            return None
+        spread = order_spread([value for value, _ in finals])
+        positions, classes = _position_table(self.drawn), _class_table(self.drawn)
+        by_class = None if classes is None or len(classes) < 2 else 100 * opd_by_class(classes / 100)
+        return OrderMetrics(
+            mopd=None if positions is None else 100 * mopd(positions / 100),
+            aopd=None if positions is None else 100 * aopd(positions / 100),
+            class_max=None if by_class is None else float(by_class.max()),
+            class_mean=None if by_class is None else float(by_class.mean()),
+            worst=spread.worst,
+            worst_order=min(finals)[1] if spread.range > _SAME else "every order",
+            spread=spread.range,
+        )
+
+    def order_metric(self, name: str) -> float | None:
+        """One of the order metrics, where it is known."""
+        value = None if self.order_metrics is None else getattr(self.order_metrics, name)
+        return None if value is None else float(value)
+
+    def curves(self) -> list[tuple[list[int], list[float], Stream]]:
+        """Classes seen and mean accuracy after each task, for every run."""
+        return [
+            ([len(row) for row in rows], [mean_of_known(row) for row in rows], stream)
+            for stream in self.streams
+            if (rows := stream.class_accuracies)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """All entries of one setting, those that compete first, each part from the best to the worst."""
+
+    setting: Setting
+    label: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def competitors(self) -> tuple[Entry, ...]:
+        """Entries that obey the rules."""
+        return tuple(entry for entry in self.entries if entry.competes)
+
+    @property
+    def reference(self) -> Entry | None:
+        """The learner the others are compared with."""
+        return next((entry for entry in self.competitors if entry.learner.lower() == REFERENCE), None)
+
+
+def contests(streams: Iterable[Stream]) -> list[Contest]:
+    """Runs of one experiment by setting; the label of a setting names what differs between them."""
+    grouped: dict[Setting, list[Stream]] = {}
+    for stream in streams:
+        grouped.setdefault(_setting(stream), []).append(stream)
+    settings = sorted(grouped, key=_setting_place)
+    settings = [setting for setting in settings if not _guests(setting, grouped)]
+    guests = {
+        host: [run for other in grouped if host in _guests(other, grouped) for run in grouped[other]]
+        for host in settings
+    }
+    return [Contest(s, _label(s, settings), _entries([*grouped[s], *guests[s]])) for s in settings]
+
+
+def estimate(values: Sequence[float]) -> Estimate | None:
+    """Mean and 95 % interval."""
+    if not values:
+        return None
+    mean, half = confidence_interval(values, LEVEL)
+    return Estimate(mean, None if math.isnan(half) else (mean - half, mean + half), len(values))
+
+
+def compare(reference: Entry, other: Entry) -> Comparison | None:
+    """A_N of the reference less that of another entry, order by order; None without a common order."""
+    ours, theirs = _finals(reference), _finals(other)
+    common = sorted(set(ours) & set(theirs))
+    if not common:
+        return None
+    found = paired_comparison([ours[key] for key in common], [theirs[key] for key in common], LEVEL)
+    won, classes = _classes_won(reference, other)
+    return Comparison(
+        difference=found.mean_difference,
+        interval=(found.low, found.high) if len(common) > 1 else None,
+        p_value=found.p_value if len(common) > 1 else None,
+        wins=found.wins,
+        count=len(common),
+        classes_won=won,
+        classes=classes,
+    )
+
+
+def counted(n: int, thing: str) -> str:
+    """A number and what it counts.
+
+    Examples
+    --------
+    >>> counted(1, "class"), counted(2, "class"), counted(3, "task")
+    ('1 class', '2 classes', '3 tasks')
+    """
+    return f"{n} {thing}" if n == 1 else f"{n} {thing}es" if thing.endswith("s") else f"{n} {thing}s"
+
+
+def _setting(stream: Stream) -> Setting:
+    return Setting(stream.dataset, stream.backbone, stream.sizes, stream.variation)
+
+
+def _setting_place(setting: Setting) -> tuple[int, str, str, str, int, tuple[int, ...]]:
+    """Data sets in the order of the paper, then by name; short tasks before long ones."""
+    known = list(DATASETS)
+    place = known.index(setting.dataset) if setting.dataset in known else len(known)
+    return place, setting.dataset, setting.backbone, setting.variation, max(setting.sizes, default=0), setting.sizes
+
+
+def _guests(setting: Setting, grouped: Mapping[Setting, list[Stream]]) -> list[Setting]:
+    """Settings that runs on all classes at once belong to: they have a task of their own, and no setting."""
+    if any(stream.incremental for stream in grouped[setting]):
+        return []
+    return [
+        other
+        for other, runs in grouped.items()
+        if (other.dataset, other.backbone, other.variation) == (setting.dataset, setting.backbone, setting.variation)
+        and any(stream.incremental for stream in runs)
+    ]
+
+
+def _label(setting: Setting, settings: Sequence[Setting]) -> str:
+    parts: list[tuple[str, Callable[[Setting], str]]] = [
+        (dataset_name(setting.dataset), lambda other: other.dataset),
+        (setting.backbone, lambda other: other.backbone),
+        (setting.tasks, lambda other: other.tasks),
+    ]
+    differing = [text for k, (text, part) in enumerate(parts) if k == 0 or _differs(part, setting, settings)]
+    return ", ".join(differing)
+
+
+def _differs(part: Callable[[Setting], str], setting: Setting, settings: Sequence[Setting]) -> bool:
+    """Whether the part tells settings of one data set apart; sizes of tasks differ between data sets anyway."""
+    return len({part(other) for other in settings if other.dataset == setting.dataset}) > 1
+
+
+def _entries(streams: list[Stream]) -> tuple[Entry, ...]:
+    def key(stream: Stream) -> tuple[str, str]:
+        return stream.learner, stream.protocol
+
+    grouped = groupby(sorted(streams, key=key), key=key)
+    entries = [Entry(learner, protocol, tuple(runs)) for (learner, protocol), runs in grouped]
+    return tuple(sorted(entries, key=_rank))
+
+
+def _rank(entry: Entry) -> tuple[str, float, str]:
+    mean = entry.mean("A_N")
+    return entry.apart, -np.inf if mean is None else -mean, entry.name
+
+
+def _finals(entry: Entry) -> dict[tuple[str, str], float]:
+    drawn = (stream for stream in entry.drawn if "A_N" in stream.metrics)
+    return {(stream.order, stream.seed): stream.metrics["A_N"] for stream in drawn}
+
+
+def _classes_won(reference: Entry, other: Entry) -> tuple[int, int]:
+    """On how many classes the mean final accuracy is higher than the other's, and of how many."""
+    ours, theirs = _class_means(reference), _class_means(other)
+    common = [name for name in ours if name in theirs]
+    return sum(ours[name] > theirs[name] for name in common), len(common)
+
+
+def _class_means(entry: Entry) -> dict[str, float]:
+    table = _class_table(entry.drawn)
+    if table is None:
+        return {}
+    return dict(zip(_by_name(entry.drawn[0]), table.mean(0).tolist(), strict=True))
+
+
+def _position_table(streams: Sequence[Stream]) -> Floats | None:
+    """Final accuracy of every task, ``(n_orders, n_tasks)``; None where it was not recorded for two orders or more."""
+    tested = [stream for stream in streams if stream.class_accuracies]
+    if len(tested) < 2 or len(tested) < len(streams):
+        return None
+    return _complete(np.array([_final_tasks(stream) for stream in tested]))
+
+
+def _final_tasks(stream: Stream) -> list[float]:
+    parts = np.split(stream.class_accuracies[-1], np.cumsum(stream.sizes)[:-1])
+    return [mean_of_known(part) for part in parts]
+
+
+def mean_of_known(values: Floats) -> float:
+    """Mean over classes that have test samples; NaN where none has."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else math.nan
+
+
+def _class_table(streams: Sequence[Stream]) -> Floats | None:
+    """Final accuracy of every class by name, ``(n_orders, n_classes)``; None where orders have other classes."""
+    named = [_by_name(stream) for stream in streams if stream.class_accuracies]
+    if len(named) < len(streams) or len({tuple(accuracies) for accuracies in named}) != 1:
+        return None
+    return _complete(np.array([list(accuracies.values()) for accuracies in named]))
+
+
+def _by_name(stream: Stream) -> dict[str, float]:
+    """Final accuracy of every class that has test samples, sorted by name."""
+    final = zip(stream.class_order, stream.class_accuracies[-1].tolist(), strict=True)
+    return {name: accuracy for name, accuracy in sorted(final) if not math.isnan(accuracy)}
+
+
+def _complete(table: Floats) -> Floats | None:
+    """The columns that are known in all rows; None where there is none."""
+    known = table[:, ~np.isnan(table).any(0)]
+    return known if known.size else None

@@ -1,0 +1,71 @@
+"""The report as files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gddsg.errors import DataError
+from gddsg.files import replace_file
+from gddsg.report.benchmark.markdown import markdown
+from gddsg.report.benchmark.page import page
+from gddsg.report.benchmark.records import read_records, shown
+from gddsg.report.benchmark.sections import document
+
+_FIGURES = "figures"
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """What was written.
+
+    Attributes
+    ----------
+    html : one page that holds everything.
+    markdown : the same as Markdown, which links to the figures.
+    figures : PNG files, in a folder beside the Markdown file.
+    """
+
+    html: Path
+    markdown: Path
+    figures: tuple[Path, ...]
+
+
+def write_report(
+    records: Sequence[Mapping[str, Any]], folder: Path, title: str = "Class-incremental learning: benchmark"
+) -> ReportFiles:
+    """Write ``report.html`` and ``report.md`` with its ``figures/``; the same records give the same bytes.
+
+    Parameters
+    ----------
+    records : as the benchmark stores them, one mapping a run; no learner is run. Experiments the report knows by name
+        get tables and figures of their own, all others tables and accuracy curves.
+    folder : where to write; made if it does not exist.
+    title : heading of the report.
+
+    Raises
+    ------
+    InputError
+        If a record is not one of a benchmark.
+    DataError
+        If the files cannot be written.
+    """
+    content = document(read_records(records), shown(title))
+    folder = Path(folder)
+    html, twin = folder / "report.html", folder / "report.md"
+    pictures = [(folder / _FIGURES / f"{picture.name}.png", picture.png) for picture in content.pictures()]
+    try:
+        (folder / _FIGURES).mkdir(parents=True, exist_ok=True)
+        for path, png in pictures:
+            replace_file(path, png)
+        replace_file(twin, markdown(content, _FIGURES).encode())
+        replace_file(html, page(content).encode())
+    except OSError as error:
+        reason = error.strerror or error
+        message = (
+            f"{str(folder)!r}: the report cannot be written there ({reason}). Expected a folder you may write to, "
+        )
+        raise DataError(message + "with room on the disk; choose another.") from error
+    return ReportFiles(html, twin, tuple(path for path, _ in pictures))
