@@ -12,18 +12,52 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gddsg.core.class_card import ClassCard
-    from gddsg.learners import GDDSG, LEARNERS, RanPAC, SimpleCIL
+    from gddsg.learners import (
+        ACIL,
+        GDDSG,
+        KLDA,
+        LEARNERS,
+        SLDA,
+        FeCAM,
+        JointLogistic,
+        JointRidge,
+        NearestReservoir,
+        RanPAC,
+        SimpleCIL,
+    )
     from gddsg.photos import PhotoClassifier
 
 __version__ = "0.1.0"
-__all__ = ["GDDSG", "LEARNERS", "ClassCard", "PhotoClassifier", "RanPAC", "SimpleCIL", "__version__"]
+__all__ = [
+    "ACIL",
+    "GDDSG",
+    "KLDA",
+    "LEARNERS",
+    "SLDA",
+    "ClassCard",
+    "FeCAM",
+    "JointLogistic",
+    "JointRidge",
+    "NearestReservoir",
+    "PhotoClassifier",
+    "RanPAC",
+    "SimpleCIL",
+    "__version__",
+]
 
 _HOMES = {
-    "GDDSG": "gddsg.learners",
-    "LEARNERS": "gddsg.learners",
+    "ACIL": "gddsg.learners",
     "ClassCard": "gddsg.core.class_card",
+    "FeCAM": "gddsg.learners",
+    "GDDSG": "gddsg.learners",
+    "JointLogistic": "gddsg.learners",
+    "JointRidge": "gddsg.learners",
+    "KLDA": "gddsg.learners",
+    "LEARNERS": "gddsg.learners",
+    "NearestReservoir": "gddsg.learners",
     "PhotoClassifier": "gddsg.photos",
     "RanPAC": "gddsg.learners",
+    "SLDA": "gddsg.learners",
     "SimpleCIL": "gddsg.learners",
 }
 

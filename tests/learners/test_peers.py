@@ -4,12 +4,20 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import softmax
-from sklearn.linear_model import Ridge
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
 
-from gddsg import RanPAC, SimpleCIL
+from gddsg import ACIL, KLDA, LEARNERS, SLDA, FeCAM, JointLogistic, JointRidge, NearestReservoir, RanPAC, SimpleCIL
 from gddsg.checks.laws import separated_classes
 from gddsg.core.class_card import content_hash, held_out_rows
 from gddsg.core.projection import projection_weights
+from gddsg.core.random_fourier import fourier_features
+from gddsg.errors import InputError
+from gddsg.learners.joint_logistic import PENALTIES
+from gddsg.learners.joint_ridge import REGULARISATION_GRID
 from gddsg.learners.ranpac import REGULARISATIONS
 
 M = 64
@@ -131,3 +139,281 @@ def test_ranpac_at_a_fixed_regularisation_does_not_depend_on_the_order_of_classe
         assert (model.predict(fresh) == expected.predict(fresh)).all()
         difference = np.abs(model.predict_proba(fresh) - expected.predict_proba(fresh)).max()
         assert difference < ROUNDING
+
+
+# All that learn batch by batch.
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_no_class_is_recognised_better_or_worse_for_the_order_it_came_in(name):
+    """The range over orders of each class's accuracy, OPD by class, is exactly zero."""
+    X, y, fresh = overlapping_classes()
+    parameters = LEARNERS[name].test_params()
+    expected = LEARNERS[name](**parameters).fit(X, y).predict(fresh)
+    accuracies = []
+    for seed, sizes in ((0, (1,) * 6), (1, (2, 2, 2)), (2, (5, 1))):
+        labels = learn(LEARNERS[name](**parameters), X, y, tasks(y, sizes, seed)).predict(fresh)
+        assert (labels == expected).all()
+        accuracies.append([np.mean(labels[y == c] == c) for c in np.unique(y)])
+    assert np.ptp(accuracies, axis=0).max() == 0
+    assert 0.5 < np.mean(expected == y) < 1  # where all is right or all is wrong, order would not show
+
+
+# SLDA.
+
+
+def test_slda_is_linear_discriminant_analysis():
+    """scikit-learn shrinks towards tr(Σ)/p I where the paper takes I: equal once the mean variance is 1."""
+    X, y, fresh = overlapping_classes()
+    centred = X - np.stack([X[y == c].mean(0, dtype=np.float64) for c in y])
+    unit_variance = 1 / np.sqrt(np.square(centred).mean())
+    X, fresh = (X * unit_variance).astype(np.float32), (fresh * unit_variance).astype(np.float32)
+    shrinkage = 0.05
+    model = learn(SLDA(shrinkage=shrinkage), X, y, tasks(y, (2, 3, 1), seed=0))
+    # both divide the scatter by the number of samples, not by the degrees of freedom; classes are of equal size here
+    lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=shrinkage).fit(X.astype(np.float64), y)
+    expected = lda.decision_function(fresh.astype(np.float64))
+    assert (model.predict(fresh) == lda.predict(fresh)).all()
+    scaled = softmax(3 / np.sqrt(X.shape[1]) * expected, axis=1)  # probabilities are less sure than the likelihoods
+    np.testing.assert_allclose(model.predict_proba(fresh), scaled, atol=1e-5)
+
+
+def test_slda_expects_no_class_more_than_another():
+    X, y, fresh = overlapping_classes()
+    few = np.concatenate([np.flatnonzero(y == c)[: 5 if c == "c00" else 30] for c in np.unique(y)])
+    lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=1e-6).fit(X[few].astype(np.float64), y[few])
+    without_priors = lda.decision_function(fresh.astype(np.float64)) - np.log(lda.priors_)
+    assert (SLDA(shrinkage=1e-6).fit(X[few], y[few]).predict(fresh) == lda.classes_[without_priors.argmax(1)]).all()
+    assert (lda.predict(fresh) != lda.classes_[without_priors.argmax(1)]).any()
+
+
+# KLDA.
+
+
+def test_klda_is_linear_discriminant_analysis_on_random_fourier_features():
+    X, y, fresh = overlapping_classes()
+    model = learn(KLDA(projection_dim=M, shrinkage=0.1), X, y, tasks(y, (2, 3, 1), seed=0))
+
+    def fourier(rows):
+        rows = torch.from_numpy(rows.astype(np.float64))
+        return fourier_features(rows / rows.norm(dim=1, keepdim=True), M, 0.25, 0).numpy()
+
+    lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1).fit(fourier(X), y)
+    expected = lda.decision_function(fourier(fresh))
+    np.testing.assert_allclose(model.predict_proba(fresh), softmax(3 / np.sqrt(M) * expected, axis=1), atol=1e-9)
+    assert 0.5 < np.mean(model.predict(fresh) == y) < 1
+
+
+@pytest.mark.parametrize("gamma", [0.25, 2.0])
+def test_klda_approximates_the_discriminant_of_the_explicit_kernel(gamma):
+    X, y, fresh = overlapping_classes()
+    model = KLDA(projection_dim=4000, gamma=gamma, shrinkage=0.3).fit(X, y)
+    expected = kernel_discriminant(X, y, fresh, gamma, shrinkage=0.3, dim=4000)
+    assert np.mean(model.predict(fresh) == np.unique(y)[expected.argmax(1)]) > 0.95
+    assert 0.5 < np.mean(model.predict(fresh) == y) < 1
+
+
+def kernel_discriminant(X, y, fresh, gamma, shrinkage, dim):
+    """``φ·Λμ_c - ½ μ_cᵀΛμ_c`` from inner products alone: φ itself, of no finite dimension, is never computed.
+
+    With samples Φ, class means Φᵀ share and centred samples ``Φᵀ J``, ``Σ = (1-ρ) Φᵀ J Jᵀ Φ / n + level I`` and, by
+    Woodbury, ``a Λ b = (a·b - aΦᵀJ (n level / (1-ρ) I + JᵀK J)⁻¹ JᵀΦ b) / level``.
+    """
+    X, fresh = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (X, fresh))
+    K, k, n = rbf_kernel(X, gamma=gamma), rbf_kernel(fresh, X, gamma=gamma), len(X)
+    share = one_hot(y) / one_hot(y).sum(0)
+    J = np.eye(n) - share @ one_hot(y).T
+    scatter = J.T @ K @ J
+    level = shrinkage * np.trace(scatter) / n / dim
+    outside = J @ np.linalg.inv(n * level / (1 - shrinkage) * np.eye(n) + scatter) @ J.T
+    products, norms = ((rows - rows @ outside @ K) @ share / level for rows in (k, share.T @ K))
+    return products - np.diagonal(norms) / 2
+
+
+def test_klda_does_well_where_samples_are_as_many_as_fourier_features():
+    X, y, fresh = overlapping_classes(n_classes=8, n=32, dim=24, noise=2.5)
+    at_the_peak = KLDA(projection_dim=256).fit(X, y)
+    unshrunk = KLDA(projection_dim=256, shrinkage=1e-9).fit(X, y)
+    accuracies = [np.mean(model.predict(fresh) == y) for model in (at_the_peak, unshrunk)]
+    assert accuracies[0] > accuracies[1] + 0.1
+
+
+# FeCAM.
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"tukey": 1.0}, {"alpha1": 3.0, "alpha2": 3.0}, {"alpha1": 0.3, "alpha2": 0.1}], ids=str
+)
+def test_fecam_is_the_mahalanobis_distance_with_a_covariance_a_class(parameters):
+    X, y, fresh = overlapping_classes()
+    model = FeCAM(**parameters)
+    for mask in tasks(y, (2, 3, 1), seed=0):
+        for half in (0, 1):  # every class in two batches
+            rows = mask & (np.arange(len(y)) % 2 == half)
+            model.partial_fit(X[rows], y[rows])
+    expected = np.stack([fecam_distances(X[y == c], fresh, model) for c in np.unique(y)], axis=1)
+    assert (model.predict(fresh) == np.unique(y)[expected.argmin(1)]).all()
+    np.testing.assert_allclose(model.predict_proba(fresh), softmax(-30 * expected, axis=1), atol=1e-5)
+    assert 0.5 < np.mean(model.predict(fresh) == y) < 1
+
+
+def fecam_distances(X, x, model):
+    """Mahalanobis distances with every matrix written out and inverted."""
+
+    def view(rows):
+        powers = rows.astype(np.float64) ** model.tukey
+        return powers / np.linalg.norm(powers, axis=1, keepdims=True)
+
+    covariance = np.cov(view(X).T)
+    diagonal = np.eye(len(covariance), dtype=bool)
+    shrunk = covariance + model.alpha1 * covariance[diagonal].mean() * diagonal
+    shrunk = shrunk + model.alpha2 * covariance[~diagonal].mean() * ~diagonal
+    deviations = np.sqrt(np.diagonal(shrunk))
+    inverse = np.linalg.inv(shrunk / np.outer(deviations, deviations))
+    gaps = view(x) - view(X).mean(0)
+    return np.einsum("nd,de,ne->n", gaps, inverse, gaps)
+
+
+def test_fecam_keeps_no_more_rows_than_a_class_spans():
+    X, y, _ = overlapping_classes(dim=100, n=10)
+    model = FeCAM().fit(X, y)
+    assert {len(scatter.factor) for scatter in model.scatters_.values()} == {9}
+
+
+# ACIL.
+
+
+@pytest.mark.parametrize("regularisation", [0.1, 10.0])
+@pytest.mark.parametrize("sizes", [(6,), (2, 2, 2), (1, 4, 1)], ids=str)
+def test_acil_is_ridge_regression_on_all_samples_at_once(sizes, regularisation):
+    X, y, fresh = overlapping_classes()
+    model = learn(ACIL(projection_dim=M, regularisation=regularisation), X, y, tasks(y, sizes, seed=3))
+    scale = np.sqrt(3 * X.shape[1])
+    ridge = Ridge(regularisation, fit_intercept=False, solver="cholesky")
+    scores = ridge.fit(relu_projection(X) / scale, one_hot(y)).predict(relu_projection(fresh) / scale)
+    np.testing.assert_allclose(model.predict_proba(fresh), softmax(20 * scores, axis=1), atol=1e-8)
+    assert 0.5 < np.mean(model.predict(fresh) == y) < 1
+
+
+def test_acil_sample_by_sample_is_acil_at_once():
+    X, y, fresh = overlapping_classes(n=12)
+    one_by_one = ACIL(projection_dim=M)
+    for i in np.random.default_rng(0).permutation(len(X)):
+        one_by_one.partial_fit(X[i : i + 1], y[i : i + 1])
+    at_once = ACIL(projection_dim=M).fit(X, y)
+    np.testing.assert_allclose(one_by_one.predict_proba(fresh), at_once.predict_proba(fresh), atol=1e-8)
+
+
+# NearestReservoir.
+
+
+def test_a_reservoir_that_holds_everything_is_nearest_neighbours():
+    X, y, fresh = overlapping_classes()
+    model = learn(NearestReservoir(budget=1000), X, y, tasks(y, (2, 3, 1), seed=0))
+    neighbours = KNeighborsClassifier(5, weights="distance", metric="cosine", algorithm="brute")
+    expected = neighbours.fit(X.astype(np.float64), y).predict_proba(fresh.astype(np.float64))
+    np.testing.assert_allclose(model.predict_proba(fresh), expected, atol=1e-6)
+
+
+def test_a_reservoir_keeps_its_budget_in_equal_shares_and_forgets_the_rest():
+    X, y, fresh = overlapping_classes()
+    model = NearestReservoir(budget=25)
+    for seen, mask in enumerate(tasks(y, (1,) * 6, seed=0), start=1):
+        model.partial_fit(X[mask], y[mask])
+        assert {len(rows) for rows in model.reservoir_.rows.values()} == {25 // seen}
+    kept, _ = model.reservoir_.joined(model.classes_.tolist())
+    assert {tuple(row) for row in kept.tolist()} <= {tuple(row) for row in X.tolist()}
+    assert np.mean(model.predict(fresh) == y) > 0.4
+
+
+def test_equally_near_neighbours_all_vote():
+    model = NearestReservoir(n_neighbours=1).fit([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]], ["a", "b", "c"])
+    np.testing.assert_allclose(model.predict_proba([[3.0, 0.0]])[0], [0.5, 0.5, 0], atol=1e-6)
+
+
+# JointRidge and JointLogistic.
+
+
+def standardised(X, fresh):
+    scaler = StandardScaler().fit(np.sqrt(X.astype(np.float64)))
+    return scaler.transform(np.sqrt(X.astype(np.float64))), scaler.transform(np.sqrt(fresh.astype(np.float64)))
+
+
+def test_joint_ridge_is_ridge_with_the_penalty_of_generalised_cross_validation():
+    X, y, fresh = overlapping_classes()
+    model = learn(JointRidge(), X, y, tasks(y, (2, 3, 1), seed=0))
+    Z, z = standardised(X, fresh)
+    mean_eigenvalue, n = np.trace(Z.T @ Z) / Z.shape[1], len(Z)
+    errors, tables = [], []
+    for relative in REGULARISATION_GRID:
+        ridge = Ridge(relative * mean_eigenvalue).fit(Z, one_hot(y))
+        hat = Z @ np.linalg.solve(Z.T @ Z + relative * mean_eigenvalue * np.eye(Z.shape[1]), Z.T)
+        residual = one_hot(y) - ridge.predict(Z)
+        errors.append(np.square(residual).sum() / (n - 1 - np.trace(hat)) ** 2)
+        tables.append(softmax(20 * ridge.predict(z), axis=1))
+    best = int(np.argmin(errors))
+    assert 0 < best < len(errors) - 1
+    np.testing.assert_allclose(model.predict_proba(fresh), tables[best], atol=1e-6)
+    assert np.abs(tables[best] - tables[best + 1]).max() > 1e-3
+
+
+def test_joint_logistic_is_logistic_regression_with_a_penalty_from_held_out_samples():
+    X, y, fresh = overlapping_classes(n=60, noise=1.5)
+    model = learn(JointLogistic(), X, y, tasks(y, (2, 3, 1), seed=0))
+    Z, z = standardised(X, fresh)
+    held = held_out_rows(content_hash(torch.from_numpy(X))).numpy()
+    assert 0.1 < held.mean() < 0.3
+
+    def fitted(penalty, rows):
+        return LogisticRegression(C=1 / (penalty * rows.sum()), tol=1e-9, max_iter=10_000).fit(Z[rows], y[rows])
+
+    losses = [-np.log(fitted(p, ~held).predict_proba(Z[held])[one_hot(y)[held] == 1]).mean() for p in PENALTIES]
+    chosen = fitted(PENALTIES[int(np.argmin(losses))], np.ones(len(y), dtype=bool))
+    np.testing.assert_allclose(model.predict_proba(fresh), chosen.predict_proba(z), atol=0.02)
+    assert np.mean(model.predict(fresh) == chosen.predict(z)) > 0.99
+
+
+@pytest.mark.parametrize("learner", [JointRidge, JointLogistic])
+def test_joint_learners_do_nothing_until_they_are_asked(learner):
+    X, y, fresh = overlapping_classes()
+    model = learn(learner(), X, y, tasks(y, (2, 3, 1), seed=0))
+    assert not model._memo
+    model.predict(fresh)
+    assert model._memo
+    assert not learner.incremental
+    assert not learner.exemplar_free
+
+
+# Parameters.
+
+
+@pytest.mark.parametrize(
+    ("learner", "name", "value"),
+    [
+        (SLDA, "shrinkage", 0.0),
+        (SLDA, "shrinkage", "much"),
+        (KLDA, "gamma", 0),
+        (KLDA, "shrinkage", 1.5),
+        (FeCAM, "tukey", 0.0),
+        (FeCAM, "alpha1", -1.0),
+        (FeCAM, "alpha2", 2.0),
+        (ACIL, "regularisation", float("nan")),
+        (NearestReservoir, "budget", 0),
+        (NearestReservoir, "n_neighbours", 2.5),
+    ],
+)
+def test_a_bad_parameter_is_refused_when_learning(learner, name, value):
+    X, y, _ = overlapping_classes()
+    with pytest.raises(InputError, match=name):
+        learner(**{name: value}).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("learner", "name", "value"),
+    [(SLDA, "shrinkage", 0.1), (KLDA, "gamma", 1.0), (FeCAM, "tukey", 1.0), (ACIL, "regularisation", 1.0)],
+)
+def test_what_learning_fixed_cannot_be_changed_afterwards(learner, name, value):
+    X, y, fresh = overlapping_classes()
+    model = learner(projection_dim=M).fit(X, y).set_params(**{name: value})
+    with pytest.raises(InputError, match=name):
+        model.predict(fresh)

@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
+from gddsg.learners.acil import ACIL
 from gddsg.learners.base import Learner, NotLearntError
+from gddsg.learners.fecam import FeCAM
 from gddsg.learners.gddsg import GDDSG
+from gddsg.learners.joint_logistic import JointLogistic
+from gddsg.learners.joint_ridge import JointRidge
+from gddsg.learners.klda import KLDA
+from gddsg.learners.nearest_reservoir import NearestReservoir
 from gddsg.learners.ranpac import RanPAC
 from gddsg.learners.simplecil import SimpleCIL
+from gddsg.learners.slda import SLDA
 
-LEARNERS: dict[str, type[Learner]] = {"gddsg": GDDSG, "simplecil": SimpleCIL, "ranpac": RanPAC}
+LEARNERS: dict[str, type[Learner]] = {
+    "gddsg": GDDSG,
+    "simplecil": SimpleCIL,
+    "ranpac": RanPAC,
+    "slda": SLDA,
+    "fecam": FeCAM,
+    "klda": KLDA,
+    "acil": ACIL,
+    "nearest_reservoir": NearestReservoir,
+    "joint_ridge": JointRidge,
+    "joint_logistic": JointLogistic,
+}
 """Every learner by name; all take ``projection_dim`` and ``seed``."""
 
-__all__ = ["GDDSG", "LEARNERS", "Learner", "NotLearntError", "RanPAC", "SimpleCIL"]
+__all__ = [
+    "ACIL",
+    "GDDSG",
+    "KLDA",
+    "LEARNERS",
+    "SLDA",
+    "FeCAM",
+    "JointLogistic",
+    "JointRidge",
+    "Learner",
+    "NearestReservoir",
+    "NotLearntError",
+    "RanPAC",
+    "SimpleCIL",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -36,11 +36,18 @@ class Learner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
     ----------
     classes_ : sorted array of all classes learnt so far.
     n_features_in_ : width of the features.
+    exemplar_free : whether no sample is kept.
+    incremental : whether learning a batch costs no more for what was learnt before; False for upper bounds that learn
+        everything anew.
+    exempt : laws of :mod:`gddsg.checks` that do not apply, and why.
     """
 
     classes_: np.ndarray[Any, Any]
     n_features_in_: int
     fixed_by_learning: ClassVar[tuple[str, ...]] = ("projection_dim", "seed")
+    exemplar_free: ClassVar[bool] = True
+    incremental: ClassVar[bool] = True
+    exempt: ClassVar[Mapping[str, str]] = {}
     projection_dim: int
     seed: int
     device: str
@@ -133,6 +140,12 @@ class Learner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # sci
             torch.empty(0, device=self.device)
         except (RuntimeError, TypeError, AssertionError) as error:
             raise InputError(f"device={self.device!r} cannot be used ({error}). Try device='cpu'.") from error
+
+    def _check_number(self, name: str, low: float, high: float) -> None:
+        """Refuse a parameter that is not a number from ``low`` to ``high``."""
+        value = getattr(self, name)
+        if not isinstance(value, int | float | np.integer | np.floating) or not low <= value <= high:
+            raise InputError(f"{name}={value!r} was given; expected is a number from {low:g} to {high:g}.")
 
     def __sklearn_is_fitted__(self) -> bool:
         return "classes_" in vars(self)

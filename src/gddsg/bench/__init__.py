@@ -1,0 +1,16 @@
+"""The benchmark: experiments in TOML files, runs on all cores, one record a run."""
+
+from gddsg.bench.experiment import Experiment, LearnerSpec, experiment_files, experiment_from, read_experiment
+from gddsg.bench.records import read_records
+from gddsg.bench.runner import BenchReport, run_experiment
+
+__all__ = [
+    "BenchReport",
+    "Experiment",
+    "LearnerSpec",
+    "experiment_files",
+    "experiment_from",
+    "read_experiment",
+    "read_records",
+    "run_experiment",
+]

@@ -1,0 +1,193 @@
+"""Run experiments on the cores there are, and go on where a kill has stopped."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+from filelock import FileLock, Timeout
+from threadpoolctl import threadpool_limits
+
+from gddsg.backbones.base import available_cores
+from gddsg.bench.datasets import FeatureSource, Progress, locate
+from gddsg.bench.execution import execute, run_head, run_id
+from gddsg.bench.experiment import Experiment, Run, planned_runs
+from gddsg.bench.records import Record, append_record, read_records, write_records
+from gddsg.errors import DataError, GddsgError
+
+
+@dataclass(frozen=True)
+class BenchReport:
+    """What a call of :func:`run_experiment` did."""
+
+    path: Path
+    runs: int
+    done_before: int
+    failed: int
+
+
+@dataclass(frozen=True)
+class _Job:
+    run: Run
+    source: FeatureSource
+    id: str
+
+
+def run_experiment(
+    experiment: Experiment,
+    out: Path,
+    root: Path = Path("datasets"),
+    *,
+    workers: int | None = None,
+    fresh: bool = False,
+    progress: Progress | None = None,
+    embedding: Progress | None = None,
+) -> BenchReport:
+    """Run what is not in the records yet, and write each run down as soon as it is done.
+
+    Parameters
+    ----------
+    experiment : what to run.
+    out : file of the records; runs it holds already are not repeated, unless they failed.
+    root : folder of feature files and data sets.
+    workers : processes; as many as there are cores, unless told. With 0 everything is run in this very process, which
+        saves their start but has a run that kills its process kill them all.
+    fresh : run everything again.
+    progress, embedding : called with what is done and what is to be done: runs, and photos.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with _sole_writer(out), tempfile.TemporaryDirectory() as work:
+        jobs, lost = _jobs(experiment, root, Path(work), embedding)
+        known = {} if fresh or not out.exists() else {record["run"]: record for record in read_records(out)}
+        done = {id: record for id, record in known.items() if "error" not in record}
+        todo = [job for job in jobs if job.id not in done]
+        write_records(out, [*done.values()])  # without failures and without a line that a kill has cut off
+        before = len(jobs) - len(todo)
+        if progress is not None:
+            progress(before, len(jobs))
+        for record in _executed(todo, available_cores() if workers is None else workers):
+            append_record(out, record)
+            done[record["run"]] = record
+            if progress is not None:
+                progress(before + sum(job.id in done for job in todo), len(jobs))
+        # one order of lines whatever the order in which runs were done; records of other experiments stay in front
+        planned = [job.id for job in jobs]
+        others = [record for id, record in done.items() if id not in set(planned)]
+        write_records(out, [*others, *(done[id] for id in planned), *lost])
+        failed = sum("error" in done[id] for id in planned) + len(lost)
+    return BenchReport(out, len(jobs) + len(lost), before, failed)
+
+
+@contextmanager
+def _sole_writer(out: Path) -> Iterator[None]:
+    lock = FileLock(out.with_name(f".{out.name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise DataError(f"Another process is writing to {out}. Wait for it, or name another file.") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _jobs(
+    experiment: Experiment, root: Path, work: Path, embedding: Progress | None
+) -> tuple[list[_Job], list[Record]]:
+    """What is to be run, and records of what cannot be, since its data are missing."""
+    sources: dict[tuple[str, str], FeatureSource | GddsgError] = {}
+    jobs, lost, revision = [], [], code_revision()
+    for run in planned_runs(experiment):
+        place = (run.dataset, run.backbone)
+        if place not in sources:
+            try:
+                sources[place] = locate(*place, root, work, embedding)
+            except GddsgError as error:
+                sources[place] = error
+        source = sources[place]
+        if isinstance(source, FeatureSource):
+            jobs.append(_Job(run, source, run_id(run, source)))
+        else:
+            nowhere = FeatureSource(Path(run.dataset).stem, run.backbone, Path(), "")
+            lost.append({**run_head(run, nowhere, revision), "error": f"{type(source).__name__}: {source}"})
+    return jobs, lost
+
+
+def _executed(jobs: Sequence[_Job], workers: int) -> Iterator[Record]:
+    """Records as they come. A run whose process dies is tried once more by itself: another may have been the cause."""
+    revision, waiting = code_revision(), list(jobs)
+    suspects: list[_Job] = []
+    if workers == 0:
+        yield from (execute(job.run, job.source, revision) for job in jobs)
+        return
+    while waiting:
+        under_way: dict[Future[Record], _Job] = {}
+        with _pool(min(workers, len(waiting))) as pool:
+            try:
+                while waiting or under_way:
+                    while waiting and len(under_way) < workers:
+                        job = waiting[0]
+                        under_way[pool.submit(execute, job.run, job.source, revision)] = job
+                        waiting.pop(0)  # not before: a broken pool takes nothing
+                    finished, _ = wait(under_way, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        record = future.result()
+                        del under_way[future]
+                        yield record
+            except BrokenProcessPool:
+                suspects += under_way.values()
+    for job in suspects:
+        yield _alone(job, revision)
+
+
+def _alone(job: _Job, revision: str) -> Record:
+    with _pool(1) as pool:
+        try:
+            return pool.submit(execute, job.run, job.source, revision).result()
+        except BrokenProcessPool:
+            reason = "the process of this run died twice, most likely for want of memory"
+            return {**run_head(job.run, job.source, revision), "error": f"BrokenProcessPool: {reason}"}
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    threads = max(available_cores() // workers, 1)  # more would only get in each other's way
+    return ProcessPoolExecutor(workers, get_context("spawn"), _prepare_process, (os.getpid(), threads))
+
+
+def _prepare_process(parent: int, threads: int) -> None:
+    """Bound the threads; and end with the runner, so that a kill leaves nothing behind that goes on for hours."""
+    torch.set_num_threads(threads)
+    threadpool_limits(threads)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def code_revision() -> str:
+    """The commit this code is from, with a mark where it was changed since; empty outside a checkout."""
+    folder = Path(__file__).parent
+    try:
+        head = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=folder, capture_output=True, text=True)
+        changes = subprocess.run(
+            ["git", "status", "--porcelain", "--", "."], cwd=folder, capture_output=True, text=True
+        )
+    except OSError:  # no git here
+        return ""
+    if head.returncode:
+        return ""
+    return head.stdout.strip() + ("+changes" if changes.stdout.strip() else "")

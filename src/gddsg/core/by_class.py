@@ -1,0 +1,24 @@
+"""A labelled batch, class by class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gddsg.core.similarity_graph import Label
+
+
+def rows_by_class(features: Tensor, labels: Sequence[Label]) -> Iterator[tuple[Label, Tensor]]:
+    """The classes in sorted order, each with its rows of ``features`` ``(n, feature_dim)``.
+
+    Examples
+    --------
+    >>> [(label, rows.flatten().tolist()) for label, rows in rows_by_class(torch.tensor([[1.0], [2.0], [3.0]]), "bab")]
+    [('a', [2.0]), ('b', [1.0, 3.0])]
+    """
+    names = np.array(list(labels))
+    for label in sorted(set(labels)):
+        yield label, features[torch.from_numpy(names == label).to(features.device)]

@@ -1,0 +1,91 @@
+"""The distance of FeCAM: Mahalanobis, with a shrunk covariance brought to unit diagonal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gddsg.core.thin_scatter import ThinScatter
+
+_DIRECTIONS_AT_ONCE = 512
+
+
+@dataclass(frozen=True, eq=False)
+class CorrelationMetric:
+    """``dᵀ (D⁻¹ Σ D⁻¹)⁻¹ d`` for ``d = x - μ``, Σ the shrunk covariance of a class and D² its diagonal.
+
+    It is ``(D d)ᵀ Σ⁻¹ (D d)``, and with ``Σ = κ I + Σ_j v_j q_j q_jᵀ`` it becomes
+    ``(‖D d‖² - Σ_j v_j / (κ + v_j) (q_j · D d)²) / κ``: no matrix is inverted.
+
+    Attributes
+    ----------
+    mean : ``(dim,)``, μ.
+    weights : ``(dim,)``, ``D² / κ``; ones for a class without scatter, whose matrix is the identity.
+    directions, shares : ``D q_j`` ``(r, dim)`` and ``v_j / (κ + v_j) / κ`` ``(r,)``.
+    """
+
+    mean: Tensor
+    weights: Tensor
+    directions: Tensor
+    shares: Tensor
+
+    @classmethod
+    def of(cls, scatter: ThinScatter, alpha1: float, alpha2: float) -> CorrelationMetric:
+        """The metric of a class, with ``Σ = S / (n - 1) + α₁ V₁ I + α₂ V₂ (1 1ᵀ - I)``."""
+        directions, values, level = shrunk_spectrum(scatter, alpha1, alpha2)
+        if level <= 0:
+            nothing = scatter.total.new_zeros(0, len(scatter.total))
+            return cls(scatter.mean, torch.ones_like(scatter.mean), nothing, nothing[:, 0])
+        diagonal = (directions.square() * values[:, None]).sum(0) + level
+        return cls(scatter.mean, diagonal / level, directions * diagonal.sqrt(), values / (level + values) / level)
+
+
+def correlation_distances(metrics: Sequence[CorrelationMetric], vectors: Tensor) -> Tensor:
+    """Squared distances ``(n, n_metrics)`` of ``vectors`` ``(n, dim)``; many classes share a product, for speed."""
+    means, weights = (torch.stack([getattr(one, name) for one in metrics]) for name in ("mean", "weights"))
+    weighted = weights * means
+    straight = vectors.square() @ weights.T - 2 * vectors @ weighted.T + (weighted * means).sum(1)  # Σ weights (x - μ)²
+    along = [_along(some, vectors) for some in _blocks(metrics)]
+    return straight - torch.cat(along, dim=1)
+
+
+def _along(metrics: Sequence[CorrelationMetric], vectors: Tensor) -> Tensor:
+    directions, shares = (torch.cat([getattr(one, name) for one in metrics]) for name in ("directions", "shares"))
+    offsets = torch.cat([one.directions @ one.mean for one in metrics])
+    squares = torch.addmm(-offsets[None], vectors, directions.T).square_().mul_(shares)
+    parts = squares.split([len(one.directions) for one in metrics], dim=1)
+    return torch.stack([part.sum(1) for part in parts], dim=1)
+
+
+def _blocks(metrics: Sequence[CorrelationMetric]) -> Iterator[list[CorrelationMetric]]:
+    """Consecutive classes whose directions together are about ``_DIRECTIONS_AT_ONCE``."""
+    block: list[CorrelationMetric] = []
+    for one in metrics:
+        block.append(one)
+        if sum(len(member.directions) for member in block) >= _DIRECTIONS_AT_ONCE:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def shrunk_spectrum(scatter: ThinScatter, alpha1: float, alpha2: float) -> tuple[Tensor, Tensor, float]:
+    """Directions q_j ``(r, dim)``, values v_j ``(r,)`` and level κ of ``Σ + α₁ V₁ I + α₂ V₂ (1 1ᵀ - I)``.
+
+    V₁ and V₂ are the means of the diagonal of Σ and of the rest. That matrix is ``κ I + Σ_j v_j q_j q_jᵀ`` with
+    ``κ = α₁ V₁ - α₂ V₂``; κ is 0 for a class without scatter.
+    """
+    rows, dim = scatter.factor.double() / max(scatter.count - 1, 1) ** 0.5, scatter.factor.shape[1]
+    values = rows.square().sum(1)
+    trace = float(values.sum())
+    off_diagonal = (float(rows.sum(1).square().sum()) - trace) / max(dim * (dim - 1), 1)
+    level = alpha1 * trace / dim - alpha2 * off_diagonal
+    if alpha2 == 0:
+        return rows / values.sqrt()[:, None], values, level
+    basis = torch.linalg.qr(torch.cat([rows, torch.ones(1, dim, dtype=rows.dtype)]).T).Q  # spans the rows and the ones
+    inner, ones = rows @ basis, basis.sum(0)
+    values, rotation = torch.linalg.eigh(inner.T @ inner + alpha2 * off_diagonal * torch.outer(ones, ones))
+    return (basis @ rotation).T, values, level

@@ -1,0 +1,225 @@
+"""The protocol: learn a task, test on all classes seen so far, and again, with nothing told that a user would not know.
+
+``honest`` is the only protocol whose numbers compare with anything. The others answer a question about it and are
+labelled wherever they appear: ``released`` is how the code released with the paper evaluates, ``oracle-group`` is what
+a perfect identification of groups would give.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gddsg.core.similarity_graph import Label
+from gddsg.data.stream import Stream
+from gddsg.errors import InputError
+from gddsg.evaluation.metrics import accuracy_in_group, class_accuracies, expected_calibration_error, group_accuracy
+
+Labels = NDArray[Any]
+
+_CONFUSIONS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class TestPool:
+    """Test samples of all classes seen so far, in random order.
+
+    A protocol that does not leak looks at ``features`` alone.
+
+    Attributes
+    ----------
+    features : ``(n_samples, feature_dim)``.
+    labels : ``(n_samples,)``, the truth.
+    tasks : the classes of every task so far.
+    """
+
+    __test__ = False  # not a test case, whatever pytest makes of the name
+
+    features: NDArray[np.float32]
+    labels: Labels
+    tasks: tuple[tuple[Label, ...], ...]
+
+    def rows(self, chosen: NDArray[Any]) -> TestPool:
+        """Some of the samples."""
+        return TestPool(self.features[chosen], self.labels[chosen], self.tasks)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A way to get predictions from a learner.
+
+    Attributes
+    ----------
+    name : what records and reports call it.
+    predict : labels predicted for a pool.
+    identify : groups predicted for a pool, by a learner that has groups; None where nothing is identified.
+    leaks : what it tells the learner that nobody knows in use; empty for an honest one.
+    """
+
+    name: str
+    predict: Callable[[Any, TestPool], Labels]
+    identify: Callable[[Any, TestPool], Labels] | None
+    leaks: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class StepResult:
+    """What was measured after one task.
+
+    Attributes
+    ----------
+    accuracies : accuracy of every class seen, in order of appearance.
+    seconds_learning, seconds_predicting : wall-clock time of learning since the result before, and of testing.
+    state_bytes : what the learner carries from this task to the next.
+    groups : number of class groups; None for a learner without groups.
+    labels, predictions : of the test pool.
+    """
+
+    accuracies: NDArray[np.float64]
+    seconds_learning: float
+    seconds_predicting: float
+    state_bytes: int
+    groups: int | None
+    labels: Labels
+    predictions: Labels
+
+    def confusions(self, most: int = _CONFUSIONS) -> list[tuple[Any, Any, int]]:
+        """Truth, what it was taken for and how often, the most frequent first."""
+        wrong = self.labels != self.predictions
+        pairs = Counter(zip(self.labels[wrong].tolist(), self.predictions[wrong].tolist(), strict=True))
+        ranked = sorted(pairs.items(), key=lambda pair: (-pair[1], str(pair[0])))
+        return [(truth, taken_for, times) for (truth, taken_for), times in ranked[:most]]
+
+
+def _honest(learner: Any, pool: TestPool) -> Labels:
+    return np.asarray(learner.predict(pool.features))
+
+
+def _released(learner: Any, pool: TestPool) -> Labels:
+    if not hasattr(learner, "predict_knowing_task"):
+        raise InputError(
+            f"The protocol 'released' was given a {type(learner).__name__}; expected is the released recipe, "
+            "ReleasedRecipe, which alone wants to be told the task of a test sample."
+        )
+    return _task_by_task(learner.predict_knowing_task, pool, pool.labels.dtype)
+
+
+def _released_groups(learner: Any, pool: TestPool) -> Labels:
+    return _task_by_task(learner.identify_knowing_task, pool, np.dtype(np.int64))
+
+
+def _task_by_task(ask: Callable[..., Labels], pool: TestPool, dtype: np.dtype[Any]) -> Labels:
+    answers = np.empty(len(pool.labels), dtype=dtype)
+    for classes in pool.tasks:
+        own = np.isin(pool.labels, list(classes))  # this is the leak: the truth decides whose prototypes are used
+        if own.any():
+            answers[own] = ask(pool.features[own], classes)
+    return answers
+
+
+def _oracle_group(learner: Any, pool: TestPool) -> Labels:
+    if not hasattr(learner, "predict_in_group"):
+        raise InputError(
+            f"The protocol 'oracle-group' was given a {type(learner).__name__}, which has no groups; use it with GDDSG."
+        )
+    return np.asarray(learner.predict_in_group(pool.features, _true_groups(learner, pool.labels)))
+
+
+def _true_groups(learner: Any, labels: Labels) -> NDArray[np.int64]:
+    group_of = {label: group for group, members in enumerate(learner.class_groups_) for label in members}
+    return np.array([group_of[label] for label in labels.tolist()], dtype=np.int64)
+
+
+HONEST = Protocol("honest", _honest, lambda learner, pool: np.asarray(learner.predict_group(pool.features)))
+RELEASED = Protocol("released", _released, _released_groups, leaks="the task of each test sample is told")
+ORACLE_GROUP = Protocol("oracle-group", _oracle_group, None, leaks="the group of each test sample is told: a bound")
+
+PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in (HONEST, RELEASED, ORACLE_GROUP)}
+"""The protocols by name."""
+
+
+def test_pool(stream: Stream, step: int, seed: int) -> TestPool:
+    """The test samples of all classes seen after task ``step``, shuffled."""
+    ends = np.cumsum(stream.sizes)[: step + 1].tolist()
+    tasks = tuple(tuple(stream.order[a:b]) for a, b in zip([0, *ends[:-1]], ends, strict=True))
+    rows = np.flatnonzero(np.isin(stream.test_labels, list(stream.seen(step))))
+    rows = np.random.default_rng([seed, step]).permutation(rows)
+    return TestPool(stream.test_features[rows], stream.test_labels[rows], tasks)
+
+
+test_pool.__test__ = False  # type: ignore[attr-defined]
+
+
+def evaluate_stream(
+    learner: Any, stream: Stream, protocol: Protocol = HONEST, seed: int = 0, only_last: bool = False
+) -> Iterator[StepResult]:
+    """Learn task after task and test after each on all classes seen so far: one shuffled pool, bare inputs.
+
+    Parameters
+    ----------
+    learner : unfitted; has ``partial_fit(X, y)`` and what the protocol asks of it.
+    stream : the tasks, and the test samples.
+    protocol : how predictions are asked for.
+    seed : of the shuffling of the test samples.
+    only_last : test after the last task only.
+    """
+    learning = 0.0
+    for step, task in enumerate(stream.tasks()):
+        start = perf_counter()
+        learner.partial_fit(task.features, task.labels)
+        learning += perf_counter() - start
+        if only_last and step < len(stream.sizes) - 1:
+            continue
+        pool, size = test_pool(stream, step, seed), state_bytes(learner)
+        start = perf_counter()
+        predictions = protocol.predict(learner, pool)
+        predicting = perf_counter() - start
+        found = class_accuracies(pool.labels, predictions)
+        yield StepResult(
+            accuracies=np.array([found.get(label, np.nan) for label in stream.seen(step)]),
+            seconds_learning=learning,
+            seconds_predicting=predicting,
+            state_bytes=size,
+            groups=len(learner.class_groups_) if hasattr(learner, "class_groups_") else None,
+            labels=pool.labels,
+            predictions=predictions,
+        )
+        learning = 0.0
+
+
+def closing_metrics(learner: Any, stream: Stream, protocol: Protocol = HONEST, seed: int = 0) -> dict[str, float]:
+    """What can be told of a learner of the last task: calibration, and how well it identifies groups; as shares."""
+    pool, found = test_pool(stream, len(stream.sizes) - 1, seed), {}
+    if protocol is HONEST and hasattr(learner, "predict_proba"):
+        found["ECE"] = expected_calibration_error(learner.predict_proba(pool.features), pool.labels, learner.classes_)
+    if protocol.identify is not None and hasattr(learner, "class_groups_"):
+        truth, guess = _true_groups(learner, pool.labels), protocol.identify(learner, pool)
+        found["group_accuracy"] = group_accuracy(truth, guess)
+        predictions = protocol.predict(learner, pool)
+        found["accuracy_in_group"] = accuracy_in_group(truth, guess, pool.labels, predictions)
+    return found
+
+
+def state_bytes(learner: Any) -> int:
+    """How much a learner carries on: the size of its pickle, which is written nowhere."""
+    counter = _Counter()
+    pickle.Pickler(counter, protocol=5).dump(learner)
+    return counter.size
+
+
+class _Counter:
+    """A file that keeps only its size."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def write(self, data: Any) -> int:
+        self.size += memoryview(data).nbytes
+        return memoryview(data).nbytes

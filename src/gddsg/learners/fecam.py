@@ -1,0 +1,97 @@
+"""FeCAM: every class has a covariance of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gddsg.core.by_class import rows_by_class
+from gddsg.core.correlation_metric import CorrelationMetric, correlation_distances
+from gddsg.core.similarity_graph import Label
+from gddsg.core.thin_scatter import ThinScatter
+from gddsg.core.transform import unit
+from gddsg.learners.base import Learner
+
+_ROWS_AT_ONCE = 4096
+_DISTANCE_SCALE = 30.0  # unit vectors lie within a distance of 2: unscaled, every probability would be near 1 / classes
+
+
+class FeCAM(Learner):
+    """Mahalanobis distance with one covariance a class (Goswami et al., NeurIPS 2023) on frozen features.
+
+    Features take Tukey's transform and unit length. The covariance of a class is shrunk,
+    ``Σ + α₁ V₁ I + α₂ V₂ (1 1ᵀ - I)`` with V₁ and V₂ the means of its diagonal and of the rest, and brought to a unit
+    diagonal; the class with the least Mahalanobis distance wins.
+
+    The original stores and inverts one matrix a class. Here the scatter of a class is kept as its principal directions,
+    as many as its samples span: the shrunk matrix is a multiple of the identity plus those, and its inverse is written
+    down at once. The distances are the same. A class whose samples do not differ has the identity.
+
+    Parameters
+    ----------
+    projection_dim, seed : not used; here so that all learners are built alike.
+    tukey : exponent of Tukey's transform, applied to absolute values with the sign kept. The paper takes 0.5 for
+        networks that end in a ReLU, whose features are not negative, and 1, no transform, for transformers.
+    alpha1, alpha2 : shrinkage, α₂ at most α₁; the paper's values for pre-trained networks. It raises both where samples
+        are few.
+    device : torch device for the arithmetic.
+
+    Examples
+    --------
+    >>> FeCAM().partial_fit([[1.0, 0.0], [0.8, 0.1]], ["cat", "cat"]).partial_fit([[0.0, 1.0]], ["dog"]).predict(
+    ...     [[0.1, 0.7]]
+    ... )
+    ['dog']
+
+    References
+    ----------
+    https://arxiv.org/abs/2309.14062
+    """
+
+    fixed_by_learning = ("projection_dim", "seed", "tukey")
+    scatters_: dict[Label, ThinScatter]
+
+    def __init__(
+        self,
+        projection_dim: int = 2_000,
+        tukey: float = 0.5,
+        alpha1: float = 1.0,
+        alpha2: float = 0.0,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.projection_dim = projection_dim
+        self.tukey = tukey
+        self.alpha1 = alpha1
+        self.alpha2 = alpha2
+        self.seed = seed
+        self.device = device
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_number("tukey", 0.01, 1.0)
+        self._check_number("alpha1", 1e-9, 1e9)
+        self._check_number("alpha2", 0.0, self.alpha1)  # beyond it the shrunk matrix need not be positive
+
+    def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
+        scatters = dict(getattr(self, "scatters_", {}))
+        for label, rows in rows_by_class(self._view(features), labels):
+            own = ThinScatter.of(rows)
+            scatters[label] = scatters[label].merge(own) if label in scatters else own
+        self.scatters_ = scatters
+
+    def _view(self, features: Tensor) -> Tensor:
+        """``sign(x) |x|^λ`` brought to unit length, float64."""
+        powers = features.double().abs().pow(self.tukey).copysign(features.double())
+        return unit(powers)
+
+    def _log_probabilities(self, features: Tensor) -> Tensor:
+        chunks = features.cpu().split(_ROWS_AT_ONCE)
+        return torch.cat([(-_DISTANCE_SCALE * self._distances(chunk)).log_softmax(1) for chunk in chunks])
+
+    def _distances(self, features: Tensor) -> Tensor:
+        """Squared Mahalanobis distances ``(n, n_classes)``; no class takes part in another's."""
+        metrics = [CorrelationMetric.of(self.scatters_[k], self.alpha1, self.alpha2) for k in self.classes_.tolist()]
+        return correlation_distances(metrics, self._view(features))

@@ -1,0 +1,102 @@
+"""JointRidge: ridge regression on all samples at once, an upper bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from gddsg.core.kept_samples import KeptSamples
+from gddsg.core.similarity_graph import Label
+from gddsg.core.standardised import StandardisedRoot
+from gddsg.learners.base import Learner
+
+REGULARISATION_GRID = tuple(10 ** (k / 2) for k in range(4, -11, -1))
+"""Candidates for λ, the strongest first, relative to the mean eigenvalue of the Gram matrix."""
+
+_ROWS_AT_ONCE = 4096
+_SCORE_SCALE = 20.0  # ridge scores regress 0 and 1: unscaled, no probability would exceed e / (e + n_classes - 1)
+
+
+class JointRidge(Learner):
+    """Ridge regression of the class indicators on standardised root features, with all samples of all batches at hand.
+
+    Not incremental: it keeps every sample and solves anew whenever it is asked after a batch. It stands for what a
+    linear least-squares classifier on these features can do at best. λ is the one with the least generalised
+    cross-validation error, the closed form that stands in for leaving samples out one at a time.
+
+    Parameters
+    ----------
+    projection_dim, seed : not used; here so that all learners are built alike.
+    device : torch device; not used.
+
+    Examples
+    --------
+    >>> JointRidge().partial_fit([[1.0, 0.0], [0.8, 0.1]], ["cat", "cat"]).partial_fit([[0.0, 1.0]], ["dog"]).predict(
+    ...     [[0.1, 0.7]]
+    ... )
+    ['dog']
+
+    References
+    ----------
+    Golub, Heath and Wahba, "Generalized Cross-Validation as a Method for Choosing a Good Ridge Parameter", 1979.
+    https://doi.org/10.1080/00401706.1979.10489751
+    """
+
+    exemplar_free: ClassVar[bool] = False
+    incremental: ClassVar[bool] = False
+    exempt: ClassVar[Mapping[str, str]] = {"state_does_not_grow_with_samples": "an upper bound keeps every sample"}
+    samples_: KeptSamples
+
+    def __init__(self, projection_dim: int = 2_000, seed: int = 0, device: str = "cpu") -> None:
+        self.projection_dim = projection_dim
+        self.seed = seed
+        self.device = device
+
+    def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
+        known = getattr(self, "samples_", None) or KeptSamples()
+        self.samples_ = known.plus(features, labels)
+        self._memo: dict[str, tuple[StandardisedRoot, Tensor, Tensor]] = {}
+
+    def _log_probabilities(self, features: Tensor) -> Tensor:
+        if "fit" not in self._memo:
+            self._memo["fit"] = self._fit()
+        standardised, weights, intercepts = self._memo["fit"]
+        scores = [standardised(chunk) @ weights for chunk in features.cpu().double().split(_ROWS_AT_ONCE)]
+        return (_SCORE_SCALE * (torch.cat(scores) + intercepts)).log_softmax(1)
+
+    def _fit(self) -> tuple[StandardisedRoot, Tensor, Tensor]:
+        features, classes = self.samples_.joined(self.classes_.tolist())
+        standardised, n = StandardisedRoot.of(features), len(features)
+        shares = torch.bincount(classes).double() / n  # means of the indicators, hence the intercepts
+        gram = torch.zeros(features.shape[1], features.shape[1], dtype=torch.float64)
+        cross = torch.zeros(features.shape[1], len(shares), dtype=torch.float64)
+        for rows, own in zip(features.split(_ROWS_AT_ONCE), classes.split(_ROWS_AT_ONCE), strict=True):
+            Z = standardised(rows.double())
+            gram.addmm_(Z.T, Z)
+            cross.addmm_(Z.T, torch.nn.functional.one_hot(own, len(shares)) - shares)
+        energy = n - n * float(shares.square().sum())  # ‖Y‖² of the centred indicators
+        return standardised, ridge_by_cross_validation(gram, cross, n, energy), shares
+
+
+def ridge_by_cross_validation(gram: Tensor, cross: Tensor, n: int, energy: float) -> Tensor:
+    """``(ZᵀZ + λ I)⁻¹ ZᵀY`` with the λ of the least ``n ‖Y - H Y‖² / (n - 1 - tr H)²``, ``H = Z (ZᵀZ + λ I)⁻¹ Zᵀ``.
+
+    ``gram`` is ZᵀZ, ``cross`` ZᵀY and ``energy`` ‖Y‖² of centred Z and Y; the 1 is the intercept. In the basis of
+    ZᵀZ with eigenvalues v, and c_j the j-th row of ``cross``, ``tr H = Σ v / (v + λ)`` and
+    ``‖Y - H Y‖² = ‖Y‖² - Σ_j ‖c_j‖² (v_j + 2λ) / (v_j + λ)²``.
+    """
+    values, basis = torch.linalg.eigh(gram)
+    values, rotated = values.clamp(min=0), basis.T @ cross
+    squares, scale = rotated.square().sum(1), float(values.mean()) or 1.0
+
+    def error(regularisation: float) -> float:
+        shifted = values + regularisation
+        residual = max(energy - float((squares * (shifted + regularisation) / shifted.square()).sum()), 0.0)
+        return residual / max(n - 1 - float((values / shifted).sum()), 1e-9) ** 2
+
+    chosen = min((scale * relative for relative in REGULARISATION_GRID), key=error)
+    weights: Tensor = basis @ (rotated / (values + chosen)[:, None])
+    return weights

@@ -1,0 +1,294 @@
+"""The runner: records, resumption after kills, and failures that stop nobody else."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from gddsg import SimpleCIL
+from gddsg.bench import experiment_from, read_records, run_experiment
+from gddsg.bench.experiment import METHODS
+from gddsg.data import feature_file
+from gddsg.errors import DataError
+from gddsg.evaluation import average_accuracy, forgetting
+
+TIMES = ("seconds_per_task", "seconds_learning", "seconds_predicting", "state_MB", "state_MB_per_task")
+
+
+RANPAC = {"name": "ranpac", "parameters": {"projection_dim": 32}}
+
+
+def timeless(record):
+    """All of a record that two runs have in common."""
+    kept = {key: value for key, value in record.items() if key not in TIMES}
+    if "metrics" in kept:
+        kept["metrics"] = {key: value for key, value in record["metrics"].items() if key not in TIMES}
+    return kept
+
+
+def small(**changes):
+    table = {"datasets": ["circles"], "learners": ["simplecil"], "tasks": 3, "orders": 2, **changes}
+    return experiment_from("small", table)
+
+
+def test_a_record_says_what_was_run_and_what_came_out(root, tmp_path):
+    out = tmp_path / "records.jsonl"
+    report = run_experiment(small(), out, root, workers=0)
+    assert (report.runs, report.done_before, report.failed) == (2, 0, 0)
+    first, second = read_records(out)
+    assert (first["learner"], first["dataset"], first["backbone"]) == ("simplecil", "circles", "efficientnet-lite0")
+    assert (first["order"], second["order"]) == ("seed 1993", "seed 2024")
+    assert (first["protocol"], first["leaks"], first["exemplar_free"], first["incremental"]) == (
+        "honest",
+        False,
+        True,
+        True,
+    )
+    assert first["sizes"] == [4, 4, 4]
+    assert first["class_order"] == [f"c{c:02d}" for c in np.random.RandomState(1993).permutation(12)]
+    assert {"python", "gddsg", "torch", "numpy"} <= set(first["versions"])
+    assert first["data_fingerprint"] == second["data_fingerprint"]
+    assert first["run"] != second["run"]
+
+    data = feature_file(root / "circles_efficientnet-lite0.npz")
+    learner = SimpleCIL().fit(data.train_features, data.train_labels)
+    expected = 100 * average_accuracy(data.test_labels, learner.predict(data.test_features))
+    assert first["metrics"]["A_N"] == pytest.approx(expected, abs=1e-3) == second["metrics"]["A_N"]
+    table = np.full((3, 12), np.nan)
+    for row, accuracies in zip(table, first["class_accuracies"], strict=True):
+        row[: len(accuracies)] = np.array(accuracies) / 100
+    assert [len(row) for row in first["class_accuracies"]] == [4, 8, 12]
+    assert first["metrics"]["F_N"] == pytest.approx(100 * forgetting(table), abs=0.01)
+    assert first["metrics"]["AIA"] == pytest.approx(100 * np.mean([np.nanmean(row) for row in table]), abs=0.01)
+    assert all(0 <= first["metrics"][name] <= 100 for name in ("A_N", "AIA", "ECE"))
+    assert len(first["seconds_per_task"]) == len(first["state_MB_per_task"]) == 3
+
+
+def test_what_is_done_is_not_done_again(root, tmp_path):
+    out = tmp_path / "records.jsonl"
+    run_experiment(small(orders=1), out, root, workers=0)
+    before = read_records(out)
+    report = run_experiment(small(orders=2), out, root, workers=0)
+    assert (report.runs, report.done_before) == (2, 1)
+    assert read_records(out)[0] == before[0]
+    assert run_experiment(small(orders=2), out, root, workers=0, fresh=True).done_before == 0
+
+
+def test_other_data_or_other_parameters_are_another_run(root, tmp_path):
+    out = tmp_path / "records.jsonl"
+    run_experiment(small(datasets=["circles", "squares"], orders=1), out, root, workers=0)
+    run_experiment(small(orders=1, tasks=4), out, root, workers=0)
+    run_experiment(small(orders=1, learners=[RANPAC]), out, root, workers=0)
+    assert len({record["run"] for record in read_records(out)}) == 4
+
+
+def test_several_processes_give_the_same_records_in_the_same_order(root, tmp_path):
+    experiment = small(datasets=["circles", "squares"], learners=["simplecil", RANPAC], orders=2)
+    for name, workers in (("one", 0), ("two", 2)):
+        run_experiment(experiment, tmp_path / name, root, workers=workers)
+    one, two = (list(map(timeless, read_records(tmp_path / name))) for name in ("one", "two"))
+    assert one == two
+    assert len(one) == 8
+
+
+def test_a_line_cut_off_by_a_kill_is_run_again(root, tmp_path):
+    out = tmp_path / "records.jsonl"
+    run_experiment(small(), out, root, workers=0)
+    whole = list(map(timeless, read_records(out)))
+    out.write_bytes(out.read_bytes()[:-100])
+    assert len(read_records(out)) == 1
+    assert run_experiment(small(), out, root, workers=0).done_before == 1
+    assert list(map(timeless, read_records(out))) == whole
+
+
+def test_foreign_files_are_refused_and_left_alone(root, tmp_path):
+    out = tmp_path / "notes.txt"
+    for content in ("my thesis\nchapter 1\n", '{"a": 1}\n', "[1, 2]\n"):
+        out.write_text(content)
+        with pytest.raises(DataError, match="Line 1"):
+            run_experiment(small(), out, root, workers=0)
+        assert out.read_text() == content
+
+
+def test_a_learner_that_raises_stops_nobody_else(root, tmp_path):
+    learners = [{"name": "broken", "method": "gddsg", "parameters": {"rank": -1}}, "simplecil"]
+    out = tmp_path / "records.jsonl"
+    report = run_experiment(small(learners=learners, orders=1), out, root, workers=0)
+    assert (report.runs, report.failed) == (2, 1)
+    broken, fine = read_records(out)
+    assert broken["error"].startswith("InputError: rank=-1")
+    assert "metrics" not in broken
+    assert fine["metrics"]["A_N"] > 50
+    assert run_experiment(small(learners=learners, orders=1), out, root, workers=0).failed == 1  # tried again
+
+
+def test_a_data_set_that_is_missing_stops_nobody_else(root, tmp_path):
+    out = tmp_path / "records.jsonl"
+    report = run_experiment(small(datasets=["circles", "triangles"], orders=1), out, root, workers=0)
+    assert (report.runs, report.failed) == (2, 1)
+    fine, lost = read_records(out)
+    assert "metrics" in fine
+    assert "triangles" in lost["error"]
+    assert "--data" in lost["error"]
+
+
+def test_a_process_that_dies_is_a_failure_of_its_own_run_alone(root, tmp_path):
+    script = tmp_path / "deadly.py"
+    script.write_text(DEADLY)
+    out = tmp_path / "records.jsonl"
+    subprocess.run([sys.executable, script, root, out], check=True, timeout=300)
+    records = {record["learner"]: record for record in read_records(out)}
+    assert "died" in records["deadly"]["error"]
+    assert records["simplecil"]["metrics"]["A_N"] > 50
+
+
+DEADLY = """
+import os, sys
+from pathlib import Path
+
+from gddsg import SimpleCIL
+from gddsg.bench import experiment_from, run_experiment
+from gddsg.bench.experiment import METHODS
+
+
+class Deadly(SimpleCIL):
+    def _learn(self, features, labels):
+        os._exit(9)
+
+
+METHODS["deadly"] = Deadly  # spawned processes import this file too
+
+if __name__ == "__main__":
+    table = {"datasets": ["circles"], "learners": ["deadly", "simplecil"], "tasks": 3, "orders": 2}
+    report = run_experiment(experiment_from("small", table), Path(sys.argv[2]), Path(sys.argv[1]), workers=2)
+    assert report.failed == 2, report
+"""
+
+CALL = """
+import sys
+from pathlib import Path
+from gddsg.bench import experiment_from, run_experiment
+
+if __name__ == "__main__":
+    table = {"datasets": ["circles", "squares"], "learners": ["simplecil", "ranpac"], "tasks": 4, "orders": 3}
+    run_experiment(experiment_from("small", table), Path(sys.argv[2]), Path(sys.argv[1]), workers=2)
+"""
+
+
+def test_kills_change_nothing_in_the_end(root, tmp_path):
+    script, out = tmp_path / "call.py", tmp_path / "killed.jsonl"
+    script.write_text(CALL)
+    subprocess.run([sys.executable, script, root, tmp_path / "whole.jsonl"], check=True, timeout=300)
+    moments, killed = random.Random(0), 0
+    for _ in range(4):
+        process = subprocess.Popen([sys.executable, script, root, out], start_new_session=True)
+        try:
+            process.wait(timeout=moments.uniform(4, 12))
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)  # the runner alone: its processes have to notice by themselves
+            process.wait()
+            killed += 1
+    subprocess.run([sys.executable, script, root, out], check=True, timeout=300)
+    assert killed
+    assert list(map(timeless, read_records(out))) == list(map(timeless, read_records(tmp_path / "whole.jsonl")))
+
+
+def test_processes_end_with_a_killed_runner(root, tmp_path):
+    script = tmp_path / "call.py"
+    script.write_text(CALL)
+    process = subprocess.Popen([sys.executable, script, root, tmp_path / "out.jsonl"], start_new_session=True)
+    deadline = time.time() + 60
+    while time.time() < deadline and len(_members(process.pid)) < 2:
+        time.sleep(0.1)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    while time.time() < deadline and _members(process.pid):
+        time.sleep(0.2)
+    assert not _members(process.pid)
+
+
+def _members(session):
+    """Living processes of a session that do the runs."""
+    found = subprocess.run(["ps", "-o", "pid=,stat=,args=", "-s", str(session)], capture_output=True, text=True)
+    rows = [line.split(None, 2) for line in found.stdout.splitlines()]
+    return [row for row in rows if not row[1].startswith("Z") and "spawn_main" in row[2]]
+
+
+def test_two_runners_on_one_file(root, tmp_path):
+    from filelock import FileLock
+
+    out = tmp_path / "records.jsonl"
+    with FileLock(tmp_path / ".records.jsonl.lock"), pytest.raises(DataError, match="Another process"):
+        run_experiment(small(), out, root, workers=0)
+
+
+@pytest.mark.parametrize("order", ["hardest", "easiest", "similar together", "similar apart", "searched"])
+def test_named_orders(root, tmp_path, order):
+    out = tmp_path / "records.jsonl"
+    run_experiment(small(orders=[order], search_steps=2), out, root, workers=0)
+    (record,) = read_records(out)
+    assert record["order"] == order
+    assert sorted(record["class_order"]) == [f"c{c:02d}" for c in range(12)]
+    assert "metrics" in record
+
+
+def test_the_released_recipe_and_the_oracle_are_labelled(root, tmp_path):
+    learners = [
+        {
+            "name": "released",
+            "method": "released-recipe",
+            "protocol": "released",
+            "only_last": True,
+            "parameters": {"projection_dim": 32, "trials": 3},
+        },
+        {"name": "oracle", "method": "gddsg", "protocol": "oracle-group", "parameters": {"projection_dim": 32}},
+    ]
+    out = tmp_path / "records.jsonl"
+    assert run_experiment(small(learners=learners, orders=1), out, root, workers=0).failed == 0
+    released, oracle = read_records(out)
+    assert released["leaks"]
+    assert oracle["leaks"]
+    assert not released["exemplar_free"]
+    assert len(released["class_accuracies"]) == 1
+    assert "F_N" not in released["metrics"]
+    assert released["groups"]
+
+
+@pytest.mark.parametrize("kind", ["t-SNE", "graph"])
+def test_pictures(root, tmp_path, kind):
+    out = tmp_path / "records.jsonl"
+    gddsg = {"name": "gddsg", "parameters": {"projection_dim": 32}}
+    assert run_experiment(small(learners=[gddsg], kinds=[kind], orders=1), out, root, workers=0).failed == 0
+    (record,) = read_records(out)
+    if kind == "graph":
+        assert len(record["classes"]) == len(record["group_of_class"]) == 12
+        groups = record["group_of_class"]
+        assert all(groups[i] != groups[j] for i, j in record["edges"])
+    else:
+        assert record["kind"] == "embedding"
+        assert len(record["points"]) == len(record["groups"]) == len(record["labels"]) == 480
+
+
+def test_photos_are_embedded_on_the_way(tmp_path, monkeypatch):
+    from gddsg.data import write_glyphs
+
+    monkeypatch.setenv("GDDSG_CACHE", str(tmp_path / "cache"))
+    write_glyphs(tmp_path / "data" / "letters", 4, 2, classes=["capital A", "capital B", "capital C"])
+    out = tmp_path / "records.jsonl"
+    report = run_experiment(small(datasets=["letters"], orders=1), out, tmp_path / "data", workers=0)
+    assert report.failed == 0, read_records(out)
+    (record,) = read_records(out)
+    assert (record["dataset"], record["backbone"]) == ("letters", "efficientnet-lite0")
+    assert str(tmp_path) not in json.dumps(record)
+
+
+def test_all_methods_are_learners_or_the_released_recipe():
+    from gddsg import LEARNERS
+
+    assert set(METHODS) - set(LEARNERS) == {"released-recipe"}
