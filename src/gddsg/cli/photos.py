@@ -1,23 +1,19 @@
-"""The command line: parses, calls, prints."""
+"""The commands for photos and models."""
 
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from typer.core import TyperGroup
+
+from gddsg.cli.console import AsJson, Commands, busy, counted, err, escaped, new_table, out, print_json, progress_bar
 
 if TYPE_CHECKING:  # the heavy parts are imported by the commands that need them, so that --help comes at once
     from gddsg.data.dataset import Skipped
@@ -25,35 +21,9 @@ if TYPE_CHECKING:  # the heavy parts are imported by the commands that need them
     from gddsg.photos import PhotoClassifier
 
 _SHOWN = 10
-_INTERRUPTED = 130
-_PIPED = 10_000  # columns where the output goes to a file or a program: nothing is wrapped there
-_out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPED)
-_err = Console(stderr=True, highlight=False)
-
-
-class _Commands(TyperGroup):
-    """Turns our errors into one message and an exit code, without a traceback."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            _err.print("Interrupted. The model is as it was before; features computed so far are kept in the cache.")
-            raise typer.Exit(_INTERRUPTED) from error
-        except Exception as error:
-            if not _is_ours(error):
-                raise
-            _err.print(f"[bold red]Error:[/] {_escaped(error)}", soft_wrap=True)
-            raise typer.Exit(1) from error
-
-
-def _is_ours(error: Exception) -> bool:
-    errors = sys.modules.get("gddsg.errors")  # not imported here: it would make --help wait
-    return errors is not None and isinstance(error, errors.GddsgError)
-
 
 app = typer.Typer(
-    cls=_Commands,
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -68,7 +38,6 @@ Folders = Annotated[
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Files that cannot be used are an error, not skipped.")]
 CaseSensitive = Annotated[bool, typer.Option("--case-sensitive", help="Allow classes that differ only in case.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Reject = Annotated[
     float | None,
     typer.Option(
@@ -86,7 +55,9 @@ def main(
 ) -> None:
     """A classifier of photos that takes new classes for years and never has to be retrained."""
     if show_version:
-        _out.print(f"gddsg {version('gddsg')}")
+        from importlib.metadata import version
+
+        out.print(f"gddsg {version('gddsg')}")
         raise typer.Exit
 
 
@@ -109,16 +80,16 @@ def learn(
     FOLDER holds one folder a class, or the photos of one class, or train/ and test/ (then train/ is learnt).
     """
     settings = {} if projection_dim is None else {"projection_dim": projection_dim}
-    with _classifier(model, backbone, device, settings) as classifier, _progress("Embedding") as progress:
+    with _classifier(model, backbone, device, settings) as classifier, progress_bar("Embedding") as progress:
         report = classifier.learn(*folders, strict=strict, case_sensitive=case_sensitive, progress=progress)
     if as_json:
-        _print_json(asdict(report))
+        print_json(asdict(report))
         return
     total = sum(report.learnt.values())
     new = f", {len(report.new_classes)} of them new" if report.new_classes else ""
-    _out.print(f"Learnt {_counted(total, 'photo')} of {_counted(len(report.learnt), 'class', 'classes')}{new}.")
+    out.print(f"Learnt {counted(total, 'photo')} of {counted(len(report.learnt), 'class', 'classes')}{new}.")
     if report.known:
-        _out.print(f"{_counted(report.known, 'photo')} had been learnt before and were left out.")
+        out.print(f"{counted(report.known, 'photo')} had been learnt before and were left out.")
     _print_skipped(report.skipped)
 
 
@@ -142,21 +113,21 @@ def predict(
     device: Device = None,
 ) -> None:
     """Say what is on photos."""
-    with _classifier(model, None, device) as classifier, _progress("Embedding") as progress:
+    with _classifier(model, None, device) as classifier, progress_bar("Embedding") as progress:
         predictions, skipped = classifier.predict(*images, top=top, reject=reject, strict=strict, progress=progress)
     if as_json:
-        _print_json([asdict(one) for one in predictions])
+        print_json([asdict(one) for one in predictions])
     elif as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["photo", "label", "probability", "novelty"])
         writer.writerows([one.name, one.label, f"{one.probability:.4f}", f"{one.novelty:.4f}"] for one in predictions)
     else:
-        table = _table("photo", "label", "probability", "others")
+        table = new_table("photo", "label", "probability", "others")
         for one in predictions:
             others = "  ".join(f"{label} {100 * p:.1f} %" for label, p in one.top if label != one.label)
             own = "" if one.label == "unknown" else f"{100 * one.probability:.1f} %"
-            table.add_row(_escaped(one.name), _escaped(one.label), own, _escaped(others))
-        _out.print(table)
+            table.add_row(escaped(one.name), escaped(one.label), own, escaped(others))
+        out.print(table)
     _print_skipped(skipped)
 
 
@@ -171,27 +142,27 @@ def evaluate(
     device: Device = None,
 ) -> None:
     """Accuracy on labelled photos; folders with train/ and test/ are tested on test/."""
-    with _classifier(model, None, device) as classifier, _progress("Embedding") as progress:
+    with _classifier(model, None, device) as classifier, progress_bar("Embedding") as progress:
         found = classifier.evaluate(
             *folders, reject=reject, strict=strict, case_sensitive=case_sensitive, progress=progress
         )
     if as_json:
         numbers = {"accuracy": found.accuracy, "average_accuracy": found.average_accuracy, "photos": found.photos}
-        _print_json(numbers | asdict(found))
+        print_json(numbers | asdict(found))
         return
-    table = _table("class", "photos", "right", "accuracy")
+    table = new_table("class", "photos", "right", "accuracy")
     for one in found.classes:
         note = " (never learnt)" if one.label in found.unlearnt else ""
-        table.add_row(_escaped(one.label) + note, str(one.photos), str(one.correct), f"{100 * one.accuracy:.1f} %")
-    _out.print(table)
-    _out.print(
-        f"Accuracy {100 * found.accuracy:.1f} % of {_counted(found.photos, 'photo')}, "
+        table.add_row(escaped(one.label) + note, str(one.photos), str(one.correct), f"{100 * one.accuracy:.1f} %")
+    out.print(table)
+    out.print(
+        f"Accuracy {100 * found.accuracy:.1f} % of {counted(found.photos, 'photo')}, "
         f"{100 * found.average_accuracy:.1f} % on average over classes."
     )
     if found.confusions:
-        _out.print("Most often confused:")
+        out.print("Most often confused:")
         for truth, taken_for, times in found.confusions[:_SHOWN]:
-            _out.print(f"  {_escaped(truth)} taken for {_escaped(taken_for)}: {times} times")
+            out.print(f"  {escaped(truth)} taken for {escaped(taken_for)}: {times} times")
     _print_skipped(found.skipped)
 
 
@@ -217,24 +188,24 @@ def inspect(
         "file_bytes": model.stat().st_size,
     }
     summary = (
-        f"{_counted(len(rows), 'class', 'classes')} in {_counted(len(learnt.class_groups_), 'group')}, backbone "
+        f"{counted(len(rows), 'class', 'classes')} in {counted(len(learnt.class_groups_), 'group')}, backbone "
         f"{learnt.backbone or 'unknown'}, M = {learnt.projection_dim}, {model.stat().st_size / 1e6:.1f} MB."
     )
     if graph is not None:
-        with _busy("Drawing"):
+        with busy("Drawing"):
             _draw(learnt, graph)
     if as_json:
-        _print_json({**facts, "class_table": rows})
+        print_json({**facts, "class_table": rows})
         return
-    table = _table("class", "samples", "group", "closest class", "distance", "look-alikes")
+    table = new_table("class", "samples", "group", "closest class", "distance", "look-alikes")
     for row in rows:
         distance = "" if row["distance"] is None else f"{row['distance']:.3f}"
         cells = (row["label"], row["samples"], row["group"], row["closest"] or "", distance, row["look_alikes"])
-        table.add_row(*(_escaped(cell) for cell in cells))
-    _out.print(table)
-    _out.print(_escaped(summary))
+        table.add_row(*(escaped(cell) for cell in cells))
+    out.print(table)
+    out.print(escaped(summary))
     if graph is not None:
-        _out.print(f"The graph of look-alikes is in {_escaped(graph)}")
+        out.print(f"The graph of look-alikes is in {escaped(graph)}")
 
 
 @app.command(epilog="Example:  gddsg forget animals.gddsg wolf")
@@ -244,7 +215,7 @@ def forget(
     """Delete classes, as if they had never been learnt."""
     with _classifier(model) as classifier:
         classifier.forget(*classes)
-    _out.print(f"Forgot {_escaped(', '.join(classes))}.")
+    out.print(f"Forgot {escaped(', '.join(classes))}.")
 
 
 @app.command(epilog='Example:  gddsg rename animals.gddsg wolf "grey wolf"')
@@ -252,7 +223,7 @@ def rename(model: Model, old: str, new: str) -> None:
     """Give a class another name."""
     with _classifier(model) as classifier:
         classifier.rename(old, new)
-    _out.print(f"{_escaped(old)} is now called {_escaped(new)}.")
+    out.print(f"{escaped(old)} is now called {escaped(new)}.")
 
 
 @app.command(epilog="Example:  gddsg merge monday.gddsg tuesday.gddsg --into week.gddsg")
@@ -264,7 +235,7 @@ def merge(
     from gddsg.photos import merge_models
 
     merged = merge_models(models, into)
-    _out.print(f"{_escaped(into)} knows {_counted(len(merged.classes_), 'class', 'classes')}.")
+    out.print(f"{escaped(into)} knows {counted(len(merged.classes_), 'class', 'classes')}.")
 
 
 @app.command(epilog="Example:  gddsg export animals.gddsg --onnx animals.onnx")
@@ -276,9 +247,9 @@ def export(
     from gddsg.export import export_onnx
     from gddsg.learners.gddsg import GDDSG
 
-    with _busy("Exporting"):
+    with busy("Exporting"):
         gap = export_onnx(GDDSG.load(model), onnx)
-    _out.print(f"{_escaped(onnx)}: features to probabilities; largest difference to the model {gap:.1e}.")
+    out.print(f"{escaped(onnx)}: features to probabilities; largest difference to the model {gap:.1e}.")
 
 
 @app.command()
@@ -288,7 +259,7 @@ def demo(
     """Learn letters, digits and Greek in two opposite orders, end in the same model, forget one, predict some."""
     from gddsg.demo import run
 
-    run(folder, _out)
+    run(folder, out)
 
 
 @app.command()
@@ -302,15 +273,15 @@ def cache(
     with FeatureCache() as features:
         sizes = features.sizes()
         if clear:
-            _out.print(f"Deleted {_counted(features.clear(), 'vector')} from {_escaped(features.path)}.")
+            out.print(f"Deleted {counted(features.clear(), 'vector')} from {escaped(features.path)}.")
         elif as_json:
-            _print_json({"path": str(features.path), "backbones": [asdict(size) for size in sizes]})
+            print_json({"path": str(features.path), "backbones": [asdict(size) for size in sizes]})
         else:
             for size in sizes:
-                _out.print(f"{size.backbone}: {_counted(size.vectors, 'vector')}, {size.size / 1e6:.1f} MB")
-            _out.print(f"{_counted(sum(s.vectors for s in sizes), 'vector')} in {_escaped(features.path)}")
+                out.print(f"{size.backbone}: {counted(size.vectors, 'vector')}, {size.size / 1e6:.1f} MB")
+            out.print(f"{counted(sum(s.vectors for s in sizes), 'vector')} in {escaped(features.path)}")
         if features.trouble:
-            _err.print(f"The cache does not work: {_escaped(features.trouble)}")
+            err.print(f"The cache does not work: {escaped(features.trouble)}")
 
 
 # Helpers.
@@ -324,42 +295,12 @@ def _classifier(
     from gddsg.photos import PhotoClassifier
 
     def on_wait() -> None:
-        _err.print(f"Another process is changing {_escaped(path)}; waiting for it …")
+        err.print(f"Another process is changing {escaped(path)}; waiting for it …")
 
     with FeatureCache() as features:
         yield PhotoClassifier(path, backbone, device, features, settings, on_wait)
         if features.trouble:
-            _err.print(f"[yellow]Features are not kept:[/] {_escaped(features.trouble)}")
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Any]:
-    """A bar with rate and time left on a terminal, nothing where the output goes elsewhere."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=_err, transient=True, disable=not _err.is_terminal) as bars:
-        task = bars.add_task(what, total=None, rate="")
-
-        def update(done: int, total: int | None = None) -> None:
-            speed = bars.tasks[0].speed
-            bars.update(task, completed=done, total=total, rate=f"{speed:.0f}/s" if speed else "")
-
-        yield update
-
-
-@contextmanager
-def _busy(what: str) -> Iterator[None]:
-    """A sign of life on a terminal."""
-    if _err.is_terminal:
-        with _err.status(f"{what} …"):
-            yield
-    else:
-        yield
+            err.print(f"[yellow]Features are not kept:[/] {escaped(features.trouble)}")
 
 
 def _class_rows(model: GDDSG) -> list[dict[str, Any]]:
@@ -383,7 +324,8 @@ def _class_rows(model: GDDSG) -> list[dict[str, Any]]:
 
 
 def _draw(model: GDDSG, path: Path) -> None:
-    from gddsg.report.graph_picture import save_graph_html, save_graph_png
+    from gddsg.report.graph_page import save_graph_html
+    from gddsg.report.graph_picture import save_graph_png
 
     if path.suffix.lower() not in (".png", ".html"):
         raise typer.BadParameter(f"{path} ends in neither .png nor .html.", param_hint="--graph")
@@ -395,31 +337,8 @@ def _draw(model: GDDSG, path: Path) -> None:
 def _print_skipped(skipped: Sequence[Skipped]) -> None:
     if not skipped:
         return
-    _err.print(f"[yellow]Skipped {_counted(len(skipped), 'file')}:[/]")
+    err.print(f"[yellow]Skipped {counted(len(skipped), 'file')}:[/]")
     for one in skipped[:_SHOWN]:
-        _err.print(f"  {_escaped(one.name)}: {_escaped(one.reason)}", soft_wrap=True)
+        err.print(f"  {escaped(one.name)}: {escaped(one.reason)}", soft_wrap=True)
     if len(skipped) > _SHOWN:
-        _err.print(f"  … and {len(skipped) - _SHOWN} more (--json lists all, --strict makes them errors)")
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
-
-
-def _table(*headings: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in headings:
-        table.add_column(heading, overflow="fold", justify="right" if heading in _NUMBERS else "left")
-    return table
-
-
-_NUMBERS = ("photos", "right", "accuracy", "probability", "samples", "group", "distance", "look-alikes")
-
-
-def _counted(n: int, singular: str, plural: str | None = None) -> str:
-    return f"{n} {singular if n == 1 else plural or singular + 's'}"
-
-
-def _escaped(text: object) -> str:
-    """Names of files and classes come from strangers: square brackets in them are no markup."""
-    return str(text).replace("[", r"\[")
+        err.print(f"  … and {len(skipped) - _SHOWN} more (--json lists all, --strict makes them errors)")

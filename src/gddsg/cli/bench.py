@@ -1,0 +1,133 @@
+"""``gddsg bench``: run experiments, list them, report on their records."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gddsg.cli.console import AsJson, counted, err, escaped, new_table, out, print_json, progress_bar
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="The honest benchmark: orders × learners × data sets, one record a run, one report.",
+)
+
+Data = Annotated[
+    Path, typer.Option("--data", envvar="GDDSG_DATA", help="Folder of feature files (.npz) and data sets.")
+]
+
+
+@app.command(
+    epilog="Examples:  gddsg bench run experiments/main-table.toml --data features/   ·   "
+    "gddsg bench run --features birds.npz --learner gddsg,ranpac --tasks 10 --orders 10 --out records.jsonl"
+)
+def run(
+    experiments: Annotated[list[Path] | None, typer.Argument(help="TOML files.", metavar="[EXPERIMENT]...")] = None,
+    features: Annotated[
+        list[Path] | None, typer.Option("--features", help="Feature file to run on, without an experiment file.")
+    ] = None,
+    learner: Annotated[str, typer.Option(help="Names, joined by commas; those of `gddsg bench list`.")] = "gddsg",
+    tasks: Annotated[int, typer.Option(min=1, help="Number of tasks, with --features.")] = 10,
+    orders: Annotated[int, typer.Option(min=1, help="Number of class orders, with --features.")] = 1,
+    records: Annotated[
+        Path | None, typer.Option("--out", help="Records; unless told, in records/ beside the experiment.")
+    ] = None,
+    data: Data = Path("datasets"),
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; as many as cores unless told.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what is in the records already.")] = False,
+) -> None:
+    """Run experiments. May be stopped at any moment: the same call goes on where it was."""
+    from gddsg.bench import experiment_from, read_experiment, run_experiment
+
+    if bool(experiments) == bool(features):
+        raise typer.BadParameter("Name experiment files, or feature files with --features.")
+    if features:
+        wanted = {
+            "datasets": [str(path) for path in features],
+            "learners": [name.strip() for name in learner.split(",")],
+            "tasks": tasks,
+            "orders": orders,
+        }
+        planned = [(experiment_from("features", wanted), records or Path("records.jsonl"))]
+    else:
+        planned = [
+            (read_experiment(path), records or path.parent / "records" / f"{path.stem}.jsonl")
+            for path in experiments or ()
+        ]
+    failed = 0
+    for experiment, path in planned:
+        with progress_bar(f"Running {experiment.name}") as update:
+            embedding = update and partial(update, now="Embedding")
+            report = run_experiment(
+                experiment, path, data, workers=workers, fresh=fresh, progress=update, embedding=embedding
+            )
+        failed += report.failed
+        before = f", {report.done_before} of them before" if report.done_before else ""
+        out.print(f"{escaped(experiment.name)}: {counted(report.runs, 'run')}{before}; records in {escaped(path)}")
+        _print_results(path, experiment.name)
+    if failed:
+        err.print(f"[bold red]{counted(failed, 'run')} failed;[/] the records say why.")
+        raise typer.Exit(1)
+
+
+def _print_results(path: Path, experiment: str) -> None:
+    """Mean A_N and F_N over orders, as far as there are any."""
+    from gddsg.bench import read_records
+
+    rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for record in read_records(path):
+        if record["experiment"] == experiment and (record.get("metrics") or "error" in record):
+            rows.setdefault((record["dataset"], record["learner"], record["protocol"]), []).append(record)
+    if not rows:
+        return
+    shown = new_table("data set", "learner", "orders", "A_N", "F_N", "note")
+    for (dataset, learner, protocol), group in rows.items():
+        done = [one["metrics"] for one in group if "metrics" in one]
+        numbers = [
+            f"{sum(one[key] for one in done) / len(done):.2f}" if done and all(key in one for one in done) else "–"
+            for key in ("A_N", "F_N")
+        ]
+        note = "" if protocol == "honest" else f"{protocol}: leaks"
+        errors = [one["error"] for one in group if "error" in one]
+        note += f" {len(errors)} failed: {errors[0][:80]}" if errors else ""
+        shown.add_row(escaped(dataset), escaped(learner), str(len(done)), *numbers, escaped(note))
+    out.print(shown)
+
+
+@app.command("list", epilog="Example:  gddsg bench list")
+def list_(
+    folder: Annotated[Path, typer.Argument(help="Folder of experiments.")] = Path("experiments"),
+    as_json: AsJson = False,
+) -> None:
+    """Show experiments, and the learners they can run."""
+    from gddsg.bench import experiment_files, read_experiment
+    from gddsg.bench.experiment import planned_runs
+    from gddsg.learners import LEARNERS
+
+    found = [(path, read_experiment(path)) for path in experiment_files(folder)]
+    if as_json:
+        rows = [{"file": str(path), "title": one.title, "runs": len(list(planned_runs(one)))} for path, one in found]
+        print_json({"experiments": rows, "learners": list(LEARNERS)})
+        return
+    shown = new_table("experiment", "runs", "title")
+    for path, one in found:
+        shown.add_row(escaped(path), str(len(list(planned_runs(one)))), escaped(one.title))
+    out.print(shown)
+    out.print(f"Learners: {', '.join(LEARNERS)}")
+
+
+@app.command(epilog="Example:  gddsg bench report experiments/records/*.jsonl --html report/")
+def report(
+    records: Annotated[list[Path], typer.Argument(help="Files of records.", metavar="RECORDS...")],
+    html: Annotated[Path, typer.Option("--html", metavar="DIR", help="Folder for the page and its Markdown twin.")],
+    title: Annotated[str, typer.Option(help="Heading of the page.")] = "Order-robust class-incremental learning",
+) -> None:
+    """One HTML page and a Markdown twin from records alone; nothing is run again."""
+    from gddsg.bench import read_records
+    from gddsg.report.benchmark import write_report
+
+    files = write_report([record for path in records for record in read_records(path)], html, title)
+    out.print(f"The report is in {escaped(files.html)}, its Markdown twin in {escaped(files.markdown)}")
