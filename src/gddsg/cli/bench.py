@@ -36,7 +36,7 @@ def run(
         Path | None, typer.Option("--out", help="Records; unless told, in records/ beside the experiment.")
     ] = None,
     data: Data = Path("datasets"),
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; as many as cores unless told.")] = None,
+    workers: Annotated[int | None, typer.Option(min=0, help="Processes; as many as cores unless told.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run again what is in the records already.")] = False,
 ) -> None:
     """Run experiments. May be stopped at any moment: the same call goes on where it was."""
