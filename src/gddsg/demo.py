@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +21,26 @@ from gddsg.errors import DataError
 from gddsg.evaluation import average_accuracy
 from gddsg.learners import GDDSG, Learner, RanPAC, SimpleCIL
 from gddsg.photos.embedding import embed_dataset
-from gddsg.report.graph_picture import save_graph_html, save_graph_png
+from gddsg.report.graph_page import save_graph_html
+from gddsg.report.graph_picture import save_graph_png
 
 Labels = np.ndarray[Any, np.dtype[np.str_]]
 
 _TASKS, _M = 6, 2_000
 _SHOWN = 8
+_FORGOTTEN = "capital O"
 
 
-def run(folder: Path, console: Console) -> None:
-    """Print what happens, and leave the model, two pictures of its classes and some glyphs in ``folder``."""
+def run(folder: Path, console: Console, classes: Sequence[str] | None = None) -> None:
+    """Print what happens, and leave the model, two pictures of its classes and some glyphs in ``folder``.
+
+    ``classes`` are some of :data:`gddsg.data.glyphs.GLYPHS`, with capital O among them; all unless named.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"Cannot make the folder {folder} ({error.strerror}). Name another with --folder.") from error
-    photos = ImageDataset("glyphs", *glyphs(n_train=16, n_test=8, seed=0))
+    photos = ImageDataset("glyphs", *glyphs(n_train=16, n_test=8, seed=0, classes=classes))
     console.print(
         f"{len(photos.classes)} classes of glyphs: {len(photos.train)} images to learn, and {len(photos.test)} in "
         "other typefaces to be tested on.\nNo learner keeps an image, or sees a class before its task or a label at "
@@ -123,12 +129,11 @@ def _predictions(model: GDDSG, data: FeatureDataset, photos: ImageDataset, folde
 
 
 def _forget(path: Path, data: FeatureDataset, console: Console) -> None:
-    forgotten = "capital O"
-    model = GDDSG.load(path).forget(forgotten)
-    rows = data.test_labels == forgotten
+    model = GDDSG.load(path).forget(_FORGOTTEN)
+    rows = data.test_labels == _FORGOTTEN
     names, counts = np.unique(model.predict(data.test_features[rows]), return_counts=True)
     taken_for = ", ".join(f"{name} ({n})" for n, name in sorted(zip(counts, names, strict=True), reverse=True)[:3])
-    console.print(f"\nAfter forgetting {forgotten} a copy takes its test images for {taken_for}.", soft_wrap=True)
+    console.print(f"\nAfter forgetting {_FORGOTTEN} a copy takes its test images for {taken_for}.", soft_wrap=True)
     console.print(f"The model itself is in {path} ({path.stat().st_size / 1e6:.0f} MB). Try:", soft_wrap=True)
     command = "gddsg" if shutil.which("gddsg") else sys.argv[0]  # a virtual environment need not be on the path
     console.print(f"  {command} inspect {path}", soft_wrap=True)

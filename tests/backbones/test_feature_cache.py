@@ -146,6 +146,13 @@ def test_a_kill_loses_no_confirmed_vector(tmp_path):
             np.testing.assert_array_equal(cache.get(key(i), "a"), np.full(500, i, dtype=np.float32))
 
 
+def test_a_cache_that_is_not_used_leaves_no_file(tmp_path):
+    with FeatureCache(tmp_path / "folder") as cache:
+        assert not cache.trouble
+    assert cache.get(key(1), "a") is None  # closed is closed
+    assert not (tmp_path / "folder").exists()
+
+
 @pytest.mark.parametrize("damage", ["nonsense", "truncated", "other database", "other table"])
 def test_a_damaged_file_is_started_anew(tmp_path, damage):
     with FeatureCache(tmp_path) as cache:
@@ -180,8 +187,8 @@ def test_a_flipped_bit_gives_no_wrong_vector(tmp_path):
 def test_where_nothing_can_be_written_nothing_is_kept_and_nothing_fails(tmp_path):
     (tmp_path / "file").write_text("in the way")
     cache = FeatureCache(tmp_path / "file")
-    assert cache.trouble
     cache.put([(key(1), vector(1))], "a")
+    assert str(cache.path) in cache.trouble
     assert cache.get(key(1), "a") is None
     assert cache.sizes() == []
     assert cache.clear() == 0

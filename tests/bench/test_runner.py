@@ -88,6 +88,13 @@ def test_other_data_or_other_parameters_are_another_run(root, tmp_path):
     assert len({record["run"] for record in read_records(out)}) == 4
 
 
+def test_more_orders_of_one_learner_leave_the_others_done(root, tmp_path):
+    out = tmp_path / "records.jsonl"
+    run_experiment(small(learners=[{"name": "simplecil", "orders": 1}]), out, root, workers=0)
+    report = run_experiment(small(learners=[{"name": "simplecil", "orders": 3, "tasks": 3}]), out, root, workers=0)
+    assert (report.runs, report.done_before) == (3, 1)
+
+
 def test_several_processes_give_the_same_records_in_the_same_order(root, tmp_path):
     experiment = small(datasets=["circles", "squares"], learners=["simplecil", RANPAC], orders=2)
     for name, workers in (("one", 0), ("two", 2)):

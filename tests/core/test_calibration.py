@@ -9,7 +9,7 @@ import torch
 from gddsg.core.calibration import Novelty, pseudo_features
 from gddsg.core.class_card import Moments
 from gddsg.core.discriminant import Discriminant
-from gddsg.core.identification import SoftVote, group_counts, group_probabilities, meta_features
+from gddsg.core.identification import VOTERS, SoftVote, group_counts, group_probabilities, meta_features
 from gddsg.core.scatter_pool import ScatterPool, span_inflation
 from gddsg.errors import MissingExtraError
 
@@ -198,6 +198,43 @@ def test_the_vote_is_the_mean_of_its_voters(separated):
     single = [torch.from_numpy(voter.predict_proba(rho)) for voter in vote._voters]
     assert len(single) == 3
     torch.testing.assert_close(vote.probabilities(queries), sum(single) / 3)
+
+
+@pytest.mark.parametrize("name", [name for name in VOTERS if name != "vote"])
+def test_each_voter_alone_learns_separated_groups(separated, name):
+    group_of_class = torch.tensor([0, 1, 2, 1, 0, 2])
+    alone = SoftVote(separated, group_of_class, seed=0, members=VOTERS[name])
+    assert len(alone._voters) == 1
+    fresh = torch.cat([gaussian(centre, 20, seed=500 + c) for c, centre in enumerate(centres_of(6, 8))])
+    probabilities = alone.probabilities(fresh)
+    torch.testing.assert_close(probabilities.sum(1), torch.ones(120, dtype=torch.float64))
+    right = probabilities.argmax(1) == group_of_class.repeat_interleave(20)
+    assert float(right.double().mean()) > 0.9
+    again = SoftVote(separated, group_of_class, seed=0, members=VOTERS[name])
+    assert torch.equal(again.probabilities(fresh), probabilities)
+
+
+def test_the_voters_are_of_different_kinds(separated):
+    kinds = {
+        name: type(getattr(voter, "steps", [("", voter)])[-1][1]).__name__
+        for name in VOTERS
+        if name != "vote"
+        for voter in SoftVote(separated, torch.tensor([0, 1, 0, 1, 0, 1]), seed=0, members=VOTERS[name])._voters
+    }
+    assert kinds == {
+        "forest": "RandomForestClassifier",
+        "knn": "KNeighborsClassifier",
+        "lightgbm": "LGBMClassifier",
+        "tree": "DecisionTreeClassifier",
+        "mlp": "MLPClassifier",
+    }
+
+
+def test_only_lightgbm_needs_lightgbm(separated, monkeypatch):
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    SoftVote(separated, torch.tensor([0, 1, 0, 1, 0, 1]), seed=0, members=VOTERS["tree"])
+    with pytest.raises(MissingExtraError, match=r"gddsg\[vote\]"):
+        SoftVote(separated, torch.tensor([0, 1, 0, 1, 0, 1]), seed=0, members=VOTERS["lightgbm"])
 
 
 def test_a_single_group_needs_no_vote(separated, monkeypatch):

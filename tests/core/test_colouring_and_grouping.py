@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from gddsg.core.class_card import ClassCard
 from gddsg.core.colouring import welsh_powell, welsh_powell_bound
-from gddsg.core.grouping import canonical_groups, extend_groups, without
+from gddsg.core.grouping import (
+    canonical_groups,
+    class_groups,
+    extend_groups,
+    groups_on_arrival,
+    one_group,
+    random_groups,
+    similar_groups,
+    task_groups,
+    without,
+)
 from gddsg.core.similarity_graph import SimilarityGraph, similarity_graph
 
 RANK = 32
@@ -376,6 +386,90 @@ def batches(draw, n):
     """All of ``range(n)`` in some order, cut into batches of some sizes."""
     order, cuts = draw(st.permutations(range(n))), draw(st.sets(st.integers(0, n)))
     return [order[a:b] for a, b in itertools.pairwise(sorted(cuts | {0, n}))]
+
+
+# Groups for comparison.
+
+
+def pairs_of_similar(n_pairs):
+    """Classes a0, a1, b0, b1 and so on: the two of a letter are similar and close, all others are not."""
+    letters = "abcdefgh"[:n_pairs]
+    labels = [f"{letter}{i}" for letter in letters for i in (0, 1)]
+    couples = [(f"{letter}0", f"{letter}1") for letter in letters]
+    return graph_of(labels, couples, dict.fromkeys(couples, 0.1))
+
+
+def test_one_group_holds_all_classes():
+    assert one_group(pairs_of_similar(2)) == (("a0", "a1", "b0", "b1"),)
+    assert one_group(graph_of("", [])) == ()
+
+
+def test_similar_groups_hold_what_canonical_groups_part():
+    graph = pairs_of_similar(3)
+    assert canonical_groups(graph) == (("a0", "b0", "c0"), ("a1", "b1", "c1"))
+    assert similar_groups(graph, 3) == (("a0", "a1"), ("b0", "b1"), ("c0", "c1"))
+    assert len(class_groups("similar", graph, (), seed=0)) == 2
+
+
+def test_similar_groups_join_by_mean_distance():
+    distances = {("a", "b"): 0.1, ("c", "d"): 0.2, ("a", "c"): 0.3, ("b", "c"): 0.9, ("a", "d"): 0.9, ("b", "d"): 0.9}
+    distances |= {("e", "a"): 0.5, ("e", "b"): 0.95, ("e", "c"): 0.76, ("e", "d"): 0.76}
+    # by mean distance e joins {a, b} at 0.725; by the least {a, b} and {c, d} would join, by the largest e and {c, d}
+    assert similar_groups(graph_of("abcde", [], distances), 2) == (("a", "b", "e"), ("c", "d"))
+
+
+@pytest.mark.parametrize("n_groups", [1, 2, 4, 8])
+def test_similar_groups_are_as_many_as_asked_for(n_groups):
+    graph = pairs_of_similar(4)
+    groups = similar_groups(graph, n_groups)
+    assert len(groups) == n_groups
+    assert sorted(itertools.chain(*groups)) == sorted(graph.labels)
+    assert similar_groups(graph_of("ab", []), 5) == (("a",), ("b",))
+
+
+def test_random_groups_are_a_matter_of_names_and_seed():
+    graph = pairs_of_similar(8)
+    groups = random_groups(graph, 5, seed=0)
+    assert 1 < len(groups) <= 5
+    assert all(groups)
+    assert sorted(itertools.chain(*groups)) == sorted(graph.labels)
+    assert groups == random_groups(graph_of(graph.labels, []), 5, seed=0)
+    assert groups != random_groups(graph, 5, seed=1)
+
+
+def test_random_groups_part_similar_classes_no_more_often_than_chance():
+    graph, together = pairs_of_similar(8), 0
+    for seed in range(50):
+        of_class = {label: g for g, group in enumerate(random_groups(graph, 5, seed)) for label in group}
+        together += sum(of_class[f"{letter}0"] == of_class[f"{letter}1"] for letter in "abcdefgh")
+    assert 0.15 < together / 400 < 0.25
+
+
+def test_random_groups_that_would_be_empty_are_left_out():
+    groups = random_groups(graph_of("ab", [("a", "b")]), 2, seed=0)
+    assert sorted(itertools.chain(*groups)) == ["a", "b"]
+    assert all(groups)
+    assert {len(random_groups(graph_of("ab", []), 2, seed)) for seed in range(20)} == {1, 2}
+
+
+def test_the_newcomers_of_a_batch_are_a_group():
+    groups = task_groups((), {"b", "a"})
+    assert groups == (("a", "b"),)
+    assert task_groups(groups, ()) == groups
+    assert task_groups(groups, ["c"]) == (("a", "b"), ("c",))
+
+
+def test_the_name_of_a_grouping_chooses_it():
+    graph, arrived = pairs_of_similar(2), (("a0", "a1"), ("b0", "b1"))
+    assert class_groups("canonical", graph, arrived, 0) == canonical_groups(graph)
+    assert class_groups("one", graph, arrived, 0) == one_group(graph)
+    assert class_groups("random", graph, arrived, 3) == random_groups(graph, 2, 3)
+    assert class_groups("similar", graph, (), 0) == similar_groups(graph, 2)
+    for grouping in ("arrival", "task"):
+        assert class_groups(grouping, graph, arrived, 0) == arrived
+    assert groups_on_arrival("arrival", (("a0",),), graph, ["a1"]) == extend_groups((("a0",),), graph, ["a1"])
+    assert groups_on_arrival("task", (("a0",),), graph, ["a1"]) == (("a0",), ("a1",))
+    assert groups_on_arrival("canonical", (), graph, ["a1"]) == ()
 
 
 # Forgetting.

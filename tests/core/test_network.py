@@ -19,7 +19,18 @@ def problem(signed, n_classes=12, dim=10, n=25, noise=1.2):
 
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize(
-    "settings", [{}, {"decision": "hard"}, {"feature_transform": "none"}, {"grouping": "arrival"}, {"rank": 3}]
+    "settings",
+    [
+        {},
+        {"decision": "hard"},
+        {"decision": "ungated"},
+        {"feature_transform": "none"},
+        {"grouping": "arrival"},
+        {"grouping": "one"},
+        {"grouping": "similar", "decision": "hard"},
+        {"rank": 3},
+    ],
+    ids=str,
 )
 def test_it_equals_predict_proba(signed, settings):
     X, y, fresh = problem(signed)
@@ -45,7 +56,8 @@ def test_heads_are_heard_in_this_test():
     np.testing.assert_allclose(before.numpy(), model.predict_proba(fresh), atol=1e-9)
 
 
-def test_a_vote_is_no_network():
+@pytest.mark.parametrize("identification", ["vote", "tree"])
+def test_a_vote_is_no_network(identification):
     X, y, _ = problem(signed=False, n_classes=3)
     with pytest.raises(InputError, match="only 'evidence'"):
-        GDDSG(projection_dim=30, identification="vote").fit(X, y).network()
+        GDDSG(projection_dim=30, identification=identification).fit(X, y).network()

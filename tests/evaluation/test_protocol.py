@@ -90,7 +90,7 @@ def test_an_oracle_of_groups_is_an_upper_bound(stream):
     *_, told = evaluate_stream(GDDSG(projection_dim=64, decision="hard"), stream, ORACLE_GROUP)
     assert honest.groups == len(learner.class_groups_) > 1
     assert told.accuracies.mean() > honest.accuracies.mean()
-    found = closing_metrics(learner, stream)
+    found = closing_metrics(learner, stream, honest)
     assert found["group_accuracy"] * found["accuracy_in_group"] == pytest.approx(honest.accuracies.mean(), abs=1e-9)
     assert 0 <= found["ECE"] < 0.5
 

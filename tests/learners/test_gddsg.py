@@ -16,6 +16,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -723,6 +724,150 @@ def test_on_arrival_old_classes_never_move(seed):
     assert [set(group) for group in model.class_groups_] == [s for g in old if (s := set(g) - {"c04"})]
 
 
+GROUPINGS = ["canonical", "arrival", "one", "random", "similar", "task"]
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS)
+def test_every_grouping_is_a_partition_and_goes_through_a_file(tmp_path, grouping):
+    X, y, fresh = families()
+    model = learn(GDDSG(**SMALL, grouping=grouping, decision="hard"), X, y, in_tasks_of(6, np.unique(y)[::-1]))
+    groups = model.class_groups_
+    assert sorted(label for group in groups for label in group) == model.classes_.tolist()
+    model.save(tmp_path / "model")
+    loaded = GDDSG.load(tmp_path / "model")
+    assert loaded.grouping == grouping
+    assert loaded.class_groups_ == groups
+    assert np.array_equal(loaded.predict_proba(fresh), model.predict_proba(fresh))
+    loaded.forget("c04").rename("c05", "renamed")
+    left = {"renamed", *model.classes_.tolist()} - {"c04", "c05"}
+    assert {label for group in loaded.class_groups_ for label in group} == left
+    assert all(loaded.class_groups_)
+
+
+def test_groupings_for_comparison_are_what_they_say():
+    X, y, _ = families()
+    tasks = in_tasks_of(6, np.random.default_rng(0).permutation(np.unique(y)))
+    groups = {g: learn(GDDSG(**SMALL, grouping=g), X, y, tasks).class_groups_ for g in GROUPINGS}
+    graph = learnt_families().similarity_graph_.to_networkx()
+
+    def joined(grouping):
+        return sum(graph.subgraph(group).number_of_edges() for group in groups[grouping])
+
+    assert len(groups["one"]) == 1
+    assert [set(group) for group in groups["task"]] == [set(task.tolist()) for task in tasks]
+    assert len(groups["similar"]) == len(groups["canonical"]) >= len(groups["random"])
+    assert joined("canonical") == joined("arrival") == 0
+    assert joined("similar") > joined("random") > 0
+    other_order = learn(GDDSG(**SMALL, grouping="random"), X, y, in_tasks_of(1, np.unique(y)[::-1]))
+    assert other_order.class_groups_ == groups["random"]
+    assert GDDSG(**SMALL, grouping="random", seed=1).fit(X, y).class_groups_ != groups["random"]
+
+
+def test_samples_that_come_back_found_no_new_task():
+    X, y, _ = families()
+    model = learn(GDDSG(**SMALL, grouping="task"), X, y, in_tasks_of(8, np.unique(y)))
+    before = model.class_groups_
+    assert model.partial_fit(X[::7], y[::7]).class_groups_ == before
+    assert model.partial_fit(X[:9] + 40, ["new"] * 9).class_groups_ == (*before, ("new",))
+
+
+@pytest.mark.parametrize("name", ["grouping", "identification", "decision"])
+def test_a_file_with_an_unknown_setting_is_refused(tmp_path, name):
+    learnt_families().save(tmp_path / "model")
+    header, bodies = read_model(tmp_path / "model")
+    header["parameters"][name] = "nonsense"
+    write_model(tmp_path / "other", header, bodies)
+    with pytest.raises(ModelFileError, match="nonsense"):
+        GDDSG.load(tmp_path / "other")
+
+
+# Identified and given groups.
+
+
+def true_groups(model, y):
+    group_of = {label: g for g, group in enumerate(model.class_groups_) for label in group}
+    return np.array([group_of[label] for label in y])
+
+
+def heads(model, X):
+    """Scores of the heads of all groups, columns in the order of ``classes_``."""
+    projected = model._project(torch.from_numpy(X).double())
+    scores = np.empty((len(X), len(model.classes_)))
+    for group in model.class_groups_:
+        opinion = projected @ ridge_head([model.cards_[label] for label in group]).weights
+        scores[:, np.searchsorted(model.classes_, group)] = opinion.numpy()
+    return scores
+
+
+@pytest.mark.parametrize("identification", ["evidence", "forest", "knn", "lightgbm", "tree", "mlp"])
+def test_a_hard_decision_is_the_identified_group_and_its_head(identification):
+    X, y, fresh = families(offset=0.25, noise=0.5, dim=48)
+    fresh, y_fresh = fresh[::5], y[::5]
+    model = GDDSG(**SMALL, identification=identification, decision="hard").fit(X, y)
+    groups = model.predict_group(fresh)
+    assert groups.shape == (len(fresh),)
+    assert groups.dtype.kind == "i"
+    assert (model.predict_in_group(fresh, groups) == model.predict(fresh)).all()
+    assert len(model.class_groups_) > 2
+    assert np.mean(groups == true_groups(model, y_fresh)) > 0.55
+    given = model.predict_in_group(fresh, true_groups(model, y_fresh))
+    assert np.mean(given == y_fresh) >= np.mean(model.predict(fresh) == y_fresh)
+
+
+def test_given_groups_are_obeyed_even_where_they_are_wrong():
+    X, y, fresh = families()
+    model = learnt_families()
+    scores = heads(model, fresh)
+    for group, members in enumerate(model.class_groups_):
+        labels = model.predict_in_group(fresh, np.full(len(fresh), group))
+        columns = np.searchsorted(model.classes_, members)
+        assert (labels == model.classes_[columns[scores[:, columns].argmax(1)]]).all()
+    right = model.predict_in_group(fresh, true_groups(model, y))
+    assert np.mean(right == y) > np.mean(model.predict(fresh) == y)
+    assert len(X) == len(fresh)
+
+
+def test_without_a_gate_the_heads_of_all_groups_compete():
+    X, y, fresh = families()
+    model = GDDSG(**SMALL, decision="ungated").fit(X, y)
+    scores = heads(model, fresh)
+    np.testing.assert_allclose(model.predict_proba(fresh), softmax(2 * scores, axis=1), atol=1e-9)
+    assert (model.predict(fresh) == model.classes_[scores.argmax(1)]).all()
+    assert np.mean(model.predict(fresh) == y) < np.mean(learnt_families().predict(fresh) == y)
+
+
+def test_one_group_decided_hard_is_one_head_for_all_classes():
+    X, y, fresh = families()
+    one = GDDSG(**SMALL, grouping="one", decision="hard").fit(X, y)
+    assert set(one.predict_group(fresh).tolist()) == {0}
+    ungated = GDDSG(**SMALL, grouping="one", decision="ungated").fit(X, y)
+    np.testing.assert_allclose(one.predict_proba(fresh), ungated.predict_proba(fresh), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "groups", [[0], np.zeros((480, 1), dtype=int), np.zeros(480), ["a"] * 480, [99] * 480, [-1] * 480, None]
+)
+def test_groups_that_are_none_are_refused(groups):
+    _, _, fresh = families()
+    assert len(fresh) == 480
+    with pytest.raises(InputError, match="were given"):
+        learnt_families().predict_in_group(fresh, groups)
+
+
+def test_groups_come_in_any_container_and_go_out_as_the_inputs_came():
+    _, y, fresh = families()
+    model, groups = learnt_families(), true_groups(learnt_families(), y)
+    expected = model.predict_in_group(fresh, groups)
+    for given in (groups.tolist(), torch.from_numpy(groups), groups.astype(np.uint8)):
+        assert (model.predict_in_group(fresh, given) == expected).all()
+    assert isinstance(model.predict_group(torch.from_numpy(fresh)), torch.Tensor)
+    assert isinstance(model.predict_group(fresh.tolist()), list)
+    with pytest.raises(NotLearntError):
+        GDDSG().predict_group(fresh)
+    with pytest.raises(NotLearntError):
+        GDDSG().predict_in_group(fresh, groups)
+
+
 # The configuration of the paper.
 
 
@@ -743,7 +888,7 @@ def test_the_configuration_of_the_paper_learns(paper_model):
 def test_a_hard_decision_stays_in_the_group_the_vote_identified(paper_model):
     model, _, fresh = paper_model
     vectors = apply_view(torch.from_numpy(fresh), "raw")
-    assert_decided_inside(model, fresh, model._derived.vote.probabilities(vectors))
+    assert_decided_inside(model, fresh, model._derived.voters("vote").probabilities(vectors))
 
 
 def test_a_hard_decision_stays_in_the_group_the_evidence_identified():

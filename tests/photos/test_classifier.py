@@ -8,6 +8,8 @@ import sys
 import threading
 import time
 import unicodedata
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ from gddsg.data.photo import Photo
 from gddsg.errors import BackboneError, DataError, InputError, ModelFileError, UnknownClassError
 from gddsg.photos import PhotoClassifier, embed_dataset, embed_photos, merge_models
 from gddsg.photos import classifier as module
+from gddsg.photos.embedding import recall_or_embed
 
 COLOURS = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200), "grey": (120, 120, 120)}
 
@@ -82,6 +85,87 @@ def test_learning_again_changes_nothing(classifier, photos, means):
     assert report.known == 32
     assert means.seen == seen  # no photo is embedded twice
     assert classifier.path.read_bytes() == before
+
+
+def test_known_photos_are_not_embedded_even_if_the_cache_was_cleared(classifier, photos, means, tmp_path):
+    classifier.learn(photos)
+    classifier.cache.clear()
+    write_photos(photos, ["red", "blue"], n=2, first=40)
+    before = means.seen
+    report = PhotoClassifier(classifier.path, cache=classifier.cache).learn(photos)
+    assert report.learnt == {"blue": 2, "red": 2}
+    assert report.known == 32
+    assert report.new_classes == ()
+    assert means.seen - before == report.computed == 4
+    assert classifier.model.cards_["red"].count == 10
+
+
+def test_where_nothing_is_new_there_is_neither_backbone_nor_lock(classifier, photos, monkeypatch):
+    """Photos that are known, contradict each other or the model, or cannot be read: none of them can be learnt."""
+    classifier.learn(photos)
+    spoil(photos)
+    both = (pixels("green", seed) for seed in (7, 8))
+    for name, image in zip(("twice", "again"), both, strict=True):
+        for label in ("blue", "grey"):
+            Image.fromarray(image).save(photos / label / f"{name}.png")
+    (photos / "grey" / "red.png").write_bytes((photos / "red" / "0.png").read_bytes())
+    for label in ("green", "grey"):  # damaged files contradict nothing
+        (photos / label / "nonsense.png").write_bytes(b"nonsense")
+    with monkeypatch.context() as the_long_way:
+        the_long_way.setattr(module, "if_nothing_is_new", lambda rest, learnt_as: None)
+        expected = classifier.learn(photos)
+    monkeypatch.setattr(module, "load_backbone", lambda name, device=None: pytest.fail("the backbone was loaded"))
+    monkeypatch.setattr(PhotoClassifier, "_locked", lambda self: pytest.fail("the model was locked"))
+    classifier.cache.clear()
+    report = PhotoClassifier(classifier.path, cache=classifier.cache).learn(photos)
+    assert report == replace(expected, computed=0)
+    assert (report.learnt, report.known) == ({}, 32)
+    reasons = Counter(one.reason for one in report.skipped)
+    assert reasons["already learnt as 'red'"] == 1
+    assert reasons["the same photo is also given as 'blue'"] == 2
+    assert reasons["not an image of a known format"] == 2
+    assert len(report.skipped) == 4 + 1 + 4 + 2
+    with pytest.raises(DataError, match="Nothing was learnt, since 11 files cannot be"):
+        classifier.learn(photos, strict=True)
+
+
+def test_a_class_forgotten_while_others_are_embedded_is_learnt_again(classifier, photos, tmp_path):
+    classifier.learn(photos / "red", photos / "blue")
+
+    def intrude(done, total):
+        if done == total and "red" in GDDSG.load(classifier.path).classes_:
+            PhotoClassifier(classifier.path, cache=classifier.cache).forget("red")
+
+    report = classifier.learn(photos, progress=intrude)
+    assert report.learnt == {"green": 8, "grey": 8, "red": 8}
+    assert report.known == 8
+    assert classifier.model.classes_.tolist() == sorted(COLOURS)
+
+
+def test_progress_counts_known_photos_too(classifier, photos):
+    classifier.learn(photos / "red")
+    steps = []
+    classifier.learn(photos, progress=lambda *step: steps.append(step))
+    assert steps == [(done, 32) for done in range(9, 33)]
+
+
+AGAIN = """
+import sys
+from gddsg.cli import app
+app(["learn", *sys.argv[1:]], standalone_mode=False)
+heavy = {"torch", "sklearn", "scipy", "onnxruntime", "matplotlib"} & set(sys.modules)
+sys.exit(f"{sorted(heavy)} were imported" if heavy else 0)
+"""
+
+
+def test_learning_again_imports_nothing_slow(classifier, photos):
+    classifier.learn(photos)
+    command = [sys.executable, "-c", AGAIN, classifier.path, photos]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "32 photos had been learnt before" in done.stdout
+    refused = subprocess.run([*command, "--backbone", "vit-b16"], capture_output=True, text=True, check=False)
+    assert "learnt with the backbone means, and vit-b16 was asked for" in refused.stderr
 
 
 def test_a_copy_of_a_photo_is_the_same_photo(classifier, photos):
@@ -278,8 +362,28 @@ def test_a_model_is_tied_to_its_backbone(classifier, photos, means, monkeypatch,
     with pytest.raises(BackboneError, match="learnt with the backbone means, and vit-b16 was asked for"):
         PhotoClassifier(classifier.path, backbone="vit-b16").learn(photos)
     monkeypatch.setattr(means, "fingerprint", "fedcba9876543210")
+    more = write_photos(tmp_path / "more", n=1, first=60)
     with pytest.raises(BackboneError, match="other weights or preprocessing"):
-        PhotoClassifier(classifier.path).learn(photos)
+        PhotoClassifier(classifier.path, cache=classifier.cache).learn(more)
+    with pytest.raises(BackboneError, match="other weights or preprocessing"):
+        PhotoClassifier(classifier.path, cache=classifier.cache).evaluate(more)
+
+
+def test_a_preset_is_the_backbone_it_stands_for(classifier, photos, means, monkeypatch):
+    monkeypatch.setattr(means, "name", "hf:google/vit-base-patch16-224-in21k")
+    wanted = PhotoClassifier(classifier.path, "vit-b16", cache=classifier.cache, settings={"projection_dim": 64})
+    wanted.learn(photos)
+    assert wanted.learn(photos).known == 32
+    assert PhotoClassifier(classifier.path, "vit-b16", cache=classifier.cache).learn(photos).known == 32
+
+
+def test_photos_in_the_cache_need_no_backbone(classifier, photos, means, monkeypatch):
+    classifier.learn(photos / "red", photos / "blue")
+    expected = classifier.evaluate(photos)
+    monkeypatch.setattr(module, "load_backbone", lambda name, device=None: pytest.fail("the backbone was loaded"))
+    later = PhotoClassifier(classifier.path, cache=classifier.cache)
+    assert later.evaluate(photos) == expected
+    assert later.learn(photos).learnt == {"green": 8, "grey": 8}
 
 
 def test_features_of_two_backbones_never_meet_even_in_a_race(classifier, photos, means, tmp_path):
@@ -348,6 +452,23 @@ def test_an_interruption_keeps_what_is_done(photos, tmp_path):
         with pytest.raises(KeyboardInterrupt):
             embed_photos(listing, Means(), cache, interrupt)
         assert cache.sizes()[0].vectors == 10
+
+
+@pytest.mark.parametrize("cached", [[0, 1, 2], [5, 30], range(32)])
+def test_features_are_the_same_from_the_cache_and_anew(photos, tmp_path, cached):
+    listing = [Photo.of_file(path) for path in sorted(photos.rglob("*.png"))]
+    expected, steps, loaded = embed_photos(listing, Means()), [], []
+    with FeatureCache(tmp_path / "cache") as cache:
+        embed_photos([listing[i] for i in cached], Means(), cache)
+        found = recall_or_embed(
+            listing, Means.fingerprint, lambda: loaded.append(Means()) or loaded[0], cache, lambda *s: steps.append(s)
+        )
+    np.testing.assert_array_equal(found.features, expected.features)
+    assert (found.photos, found.keys) == (expected.photos, expected.keys)
+    assert found.computed == sum(backbone.seen for backbone in loaded) == 32 - len(cached)
+    assert len(loaded) == (found.computed > 0)
+    assert steps == sorted(steps)
+    assert steps[-1] == (32, 32)
 
 
 def test_an_image_data_set_becomes_a_feature_data_set(photos):

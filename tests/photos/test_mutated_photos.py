@@ -12,7 +12,7 @@ from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.data.photo import content_key
 from gddsg.photos import PhotoClassifier
 from gddsg.photos import classifier as module
-from gddsg.photos.classifier import sample_id
+from gddsg.photos.recognition import sample_id
 
 KINDS = {"jpg": "JPEG", "png": "PNG", "gif": "GIF", "webp": "WEBP", "bmp": "BMP", "tif": "TIFF"}
 

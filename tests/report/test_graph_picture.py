@@ -18,8 +18,9 @@ from PIL import Image
 from gddsg.core.grouping import canonical_groups
 from gddsg.core.similarity_graph import SimilarityGraph
 from gddsg.errors import DataError, InputError, MissingExtraError
-from gddsg.report import graph_picture
-from gddsg.report.graph_picture import graph_figure, save_graph_html, save_graph_png
+from gddsg.report.graph_drawing import COLOURS, drawing_of, text_colour
+from gddsg.report.graph_page import save_graph_html
+from gddsg.report.graph_picture import graph_figure, save_graph_png
 
 HOSTILE = (
     "</script><script>alert(1)</script>",
@@ -107,9 +108,9 @@ def test_boxes_have_the_colour_of_their_group(animals):
 
 
 def test_colours_are_distinct_and_text_on_them_readable():
-    assert len(set(graph_picture._COLOURS)) == len(graph_picture._COLOURS) >= 30
-    assert graph_picture._text_colour("#ffffff") == "#000"
-    assert graph_picture._text_colour("#000000") == "#fff"
+    assert len(set(COLOURS)) == len(COLOURS) >= 30
+    assert text_colour("#ffffff") == "#000"
+    assert text_colour("#000000") == "#fff"
 
 
 def test_a_sparse_graph_is_drawn_whole(animals):
@@ -124,7 +125,7 @@ def test_a_sparse_graph_is_drawn_whole(animals):
 def test_of_a_dense_graph_the_closest_are_drawn_and_the_caption_says_so():
     graph = graph_of([f"class {i:02d}" for i in range(40)], share=0.7)
     pairs = int(graph.adjacency.sum()) // 2
-    drawing = graph_picture._drawing(graph, canonical_groups(graph), None)
+    drawing = drawing_of(graph, canonical_groups(graph), None)
     assert f"each class with its 3 closest look-alikes of {pairs} similar pairs" in drawing.caption
     drawn = set(drawing.drawn)
     expected = set()
@@ -135,7 +136,7 @@ def test_of_a_dense_graph_the_closest_are_drawn_and_the_caption_says_so():
 
 
 def test_closer_pairs_have_darker_and_thicker_lines(animals):
-    drawing = graph_picture._drawing(animals, canonical_groups(animals), None)
+    drawing = drawing_of(animals, canonical_groups(animals), None)
     lines = graph_figure(animals, canonical_groups(animals)).axes[0].collections[0]
     widths, greys = lines.get_linewidths(), lines.get_colors()[:, 0]
     lengths = sorted((float(drawing.distances[pair]) for pair in drawing.drawn), reverse=True)
@@ -148,7 +149,7 @@ def test_closer_pairs_have_darker_and_thicker_lines(animals):
 @pytest.mark.parametrize("n", [1, 2, 3, 12, 100])
 def test_no_box_covers_another_or_leaves_the_picture(n):
     graph = graph_of([f"class number {i}" for i in range(n)], share=0.68)
-    drawing = graph_picture._drawing(graph, canonical_groups(graph), None)
+    drawing = drawing_of(graph, canonical_groups(graph), None)
     assert (drawing.centres - drawing.halves >= 0).all()
     assert (drawing.centres + drawing.halves <= drawing.extent).all()
     for i, j in itertools.combinations(range(n), 2):
@@ -207,13 +208,13 @@ def test_classes_may_be_numbers_coincide_or_have_no_look_alikes(tmp_path):
 
 def test_groups_of_similar_classes_are_not_called_unlike(animals):
     together = (animals.labels,)
-    assert "not look-alikes" not in graph_picture._drawing(animals, together, None).legend
-    assert "not look-alikes" in graph_picture._drawing(animals, canonical_groups(animals), None).legend
+    assert "not look-alikes" not in drawing_of(animals, together, None).legend
+    assert "not look-alikes" in drawing_of(animals, canonical_groups(animals), None).legend
 
 
 def test_repeated_colours_are_owned_up_to():
     graph = graph_of([f"class {i:02d}" for i in range(40)], share=1.0)
-    legend = graph_picture._drawing(graph, canonical_groups(graph), None).legend
+    legend = drawing_of(graph, canonical_groups(graph), None).legend
     assert "colours repeat after 32 groups" in legend
 
 

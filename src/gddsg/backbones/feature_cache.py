@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -52,6 +52,8 @@ class CacheSize:
 class FeatureCache:
     """Feature vectors by content hash of the photo and fingerprint of the backbone; safe for threads and processes.
 
+    The file is opened when it is first needed.
+
     Parameters
     ----------
     folder : where the file is, ``cache_folder()`` unless named.
@@ -70,7 +72,7 @@ class FeatureCache:
         self._lock = threading.Lock()
         self._used: set[tuple[bytes, str]] = set()
         self._connection: sqlite3.Connection | None = None
-        self._try_or_start_anew(self._open)
+        self._opened = False
 
     def get(self, key: bytes, backbone: str) -> Array | None:
         """The vector, or None where it is not known."""
@@ -110,9 +112,8 @@ class FeatureCache:
         if self._used:
             self._try(lambda db: self._write(db, []))
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+            self._disconnect()
+            self._opened = True  # and not to be opened again
 
     def __enter__(self) -> Self:
         return self
@@ -121,6 +122,7 @@ class FeatureCache:
         self.close()
 
     def _open(self) -> None:
+        self._opened = True
         self.path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
         try:
@@ -167,33 +169,37 @@ class FeatureCache:
         oldest = "SELECT key, backbone FROM features ORDER BY used, key LIMIT ?"
         db.execute(f"DELETE FROM features WHERE (key, backbone) IN ({oldest})", (surplus,))
 
-    def _try(self, action: Any) -> None:
-        if self._connection is not None:
-            self._try_or_start_anew(lambda: action(self._connection))
-
-    def _try_or_start_anew(self, action: Any) -> None:
-        """A file that is damaged goes, with its contents; other trouble (no room, no permission) ends the caching."""
+    def _try(self, action: Callable[[sqlite3.Connection], object]) -> None:
         with self._lock:
-            try:
-                action()
-            except (sqlite3.OperationalError, OSError) as error:
-                self._give_up(f"{self.path}: {error}")
-            except sqlite3.DatabaseError:
-                self._start_anew()
+            if not self._opened:
+                self._try_or_start_anew(self._open)
+            connection = self._connection
+            if connection is not None:
+                self._try_or_start_anew(lambda: action(connection))
+
+    def _try_or_start_anew(self, action: Callable[[], object]) -> None:
+        """A file that is damaged goes, with its contents; other trouble (no room, no permission) ends the caching."""
+        try:
+            action()
+        except (sqlite3.OperationalError, OSError) as error:
+            self._give_up(error)
+        except sqlite3.DatabaseError:
+            self._start_anew()
 
     def _start_anew(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
+        self._disconnect()
         try:
             for suffix in ("", "-wal", "-shm"):
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             self._open()
         except (sqlite3.Error, OSError) as error:
-            self._give_up(f"{self.path}: {error}")
+            self._give_up(error)
 
-    def _give_up(self, trouble: str) -> None:
-        self.trouble = trouble
+    def _give_up(self, error: Exception) -> None:
+        self.trouble = f"{self.path}: {error}"
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
@@ -214,7 +220,7 @@ def _packed(vector: Array) -> bytes:
 def _unpacked(packed: Any) -> Array | None:
     if not isinstance(packed, bytes) or len(packed) % 4 or len(packed) < 2 * _CHECKSUM_BYTES:
         return None
-    content, checksum = packed[:-_CHECKSUM_BYTES], packed[-_CHECKSUM_BYTES:]
+    content, checksum = memoryview(packed)[:-_CHECKSUM_BYTES], packed[-_CHECKSUM_BYTES:]
     if zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "little") != checksum:
         return None
     return np.frombuffer(content, dtype="<f4").astype(np.float32)

@@ -35,7 +35,8 @@ _PACKAGES = ("gddsg", "numpy", "torch", "scikit-learn", "scipy", "lightgbm")
 
 def run_id(run: Run, source: FeatureSource) -> str:
     """The same for the same run on the same data: what is recorded under it need not be run again."""
-    known = {**asdict(run), "dataset": source.name, "data": source.fingerprint}
+    learner = {key: value for key, value in asdict(run.learner).items() if key not in ("orders", "tasks")}
+    known = {**asdict(run), "learner": learner, "dataset": source.name, "data": source.fingerprint}
     return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
@@ -101,7 +102,7 @@ def _measured(run: Run, data: FeatureDataset) -> Record:
     learner = new_learner(run)
     protocol = PROTOCOLS[run.learner.protocol]
     steps = list(evaluate_stream(learner, stream, protocol, run.seed, run.learner.only_last))
-    closing = closing_metrics(learner, stream, protocol, run.seed)
+    closing = closing_metrics(learner, stream, steps[-1], protocol, run.seed)
     name = _names(data)
     return {
         "class_order": [name(label) for label in stream.order],

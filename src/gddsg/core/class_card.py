@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gddsg.core.card_format import MALFORMED, Array, pack, unpack
 from gddsg.core.transform import signed_root, unit
 from gddsg.errors import InputError
 
@@ -235,18 +234,14 @@ class ClassCard:
 
     def to_bytes(self) -> bytes:
         """The card as bytes: a JSON index, then the arrays; the same card always gives the same bytes."""
-        scalars, arrays = _flatten(self)
-        index = {"scalars": scalars, "arrays": {k: [str(v.dtype), list(v.shape)] for k, v in arrays.items()}}
-        head = json.dumps(index, sort_keys=True).encode()
-        body = b"".join(np.ascontiguousarray(arrays[name]).tobytes() for name in sorted(arrays))
-        return struct.pack("<I", len(head)) + head + body
+        return pack(*_flatten(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ClassCard:
         """The card that :meth:`to_bytes` wrote."""
         try:
-            return _checked(_unflatten(*_parse(data)))
-        except (struct.error, ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
+            return _checked(_unflatten(*unpack(data)))
+        except MALFORMED as error:
             raise InputError(
                 f"These {len(data)} bytes are not a class card ({error}). Give what ClassCard.to_bytes() wrote."
             ) from error
@@ -275,7 +270,7 @@ def held_out_rank(rank: int) -> int:
 _MOMENTS = ("root", "raw", "projected", "held_out")
 
 
-def _flatten(card: ClassCard) -> tuple[dict[str, float | int], dict[str, np.ndarray[Any, Any]]]:
+def _flatten(card: ClassCard) -> tuple[dict[str, float | int], dict[str, Array]]:
     scalars: dict[str, float | int] = {"count": card.count, "square_sum": card.square_sum}
     arrays = {"feature_sum": card.feature_sum.numpy(), "unit_sum": card.unit_sum.numpy()}
     if len(card.sample_ids):
@@ -288,22 +283,8 @@ def _flatten(card: ClassCard) -> tuple[dict[str, float | int], dict[str, np.ndar
     return scalars, arrays
 
 
-def _parse(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    (size,) = struct.unpack_from("<I", data)
-    index, position, arrays = json.loads(data[4 : 4 + size]), 4 + size, {}
-    for name in sorted(index["arrays"]):
-        dtype, shape = index["arrays"][name]
-        if dtype not in ("float32", "float64", "uint64"):
-            raise ValueError(f"array {name} has the type {dtype}")
-        length = int(np.prod(shape))
-        array = np.frombuffer(data, dtype, length, position).reshape(shape)
-        arrays[name], position = torch.from_numpy(array.copy()), position + array.nbytes
-    if position != len(data):
-        raise ValueError(f"{len(data) - position} bytes too many")
-    return index["scalars"], arrays
-
-
-def _unflatten(scalars: dict[str, Any], arrays: dict[str, Tensor]) -> ClassCard:
+def _unflatten(scalars: dict[str, Any], views: dict[str, Array]) -> ClassCard:
+    arrays = {name: torch.from_numpy(view.copy()) for name, view in views.items()}
     moments = {
         name: Moments(
             int(scalars[f"{name}.count"]),
@@ -316,7 +297,7 @@ def _unflatten(scalars: dict[str, Any], arrays: dict[str, Tensor]) -> ClassCard:
     }
     plain = {"count": int(scalars["count"]), "square_sum": float(scalars["square_sum"]), "root": None, "raw": None}
     sums = {"feature_sum": arrays["feature_sum"], "unit_sum": arrays["unit_sum"]}
-    ids = arrays["sample_ids"].numpy() if "sample_ids" in arrays else np.empty(0, dtype=np.uint64)
+    ids = views["sample_ids"].copy() if "sample_ids" in views else np.empty(0, dtype=np.uint64)
     values: dict[str, Any] = {**plain, **sums, **moments, "sample_ids": ids}
     return ClassCard(**{field.name: values[field.name] for field in fields(ClassCard)})
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from gddsg.core.calibration import Novelty
 from gddsg.core.class_card import ClassCard
 from gddsg.core.discriminant import Discriminant
-from gddsg.core.grouping import ClassGroups, canonical_groups
-from gddsg.core.identification import SoftVote
+from gddsg.core.grouping import ClassGroups, Grouping, class_groups
+from gddsg.core.identification import VOTERS, SoftVote
 from gddsg.core.ridge import RidgeHead, ridge_head
 from gddsg.core.scatter_pool import SampledSpectrum, ScatterPool
 from gddsg.core.similarity_graph import Distance, Label, SimilarityGraph, similarity_graph
@@ -48,17 +48,20 @@ class Derived:
     cards : by label, sorted.
     memo : what may be used again.
     distance : of the similarity graph.
-    arrival_groups : groups by order of arrival; None colours the graph of all classes.
+    grouping : how classes are put into groups.
+    arrived : the groups so far, where they depend on the order of arrival.
     plain : whether the features are used as they are.
-    seed : of the soft vote.
+    seed : of random groups and of the voters.
     """
 
     cards: Mapping[Label, ClassCard]
     memo: Memo
     distance: Distance
-    arrival_groups: ClassGroups | None
+    grouping: Grouping
+    arrived: ClassGroups
     plain: bool
     seed: int
+    _voters: dict[str, SoftVote] = field(default_factory=dict, init=False)
 
     @cached_property
     def graph(self) -> SimilarityGraph:
@@ -67,8 +70,8 @@ class Derived:
 
     @cached_property
     def groups(self) -> ClassGroups:
-        """Classes that do not look alike, group by group."""
-        return canonical_groups(self.graph) if self.arrival_groups is None else self.arrival_groups
+        """The classes, group by group."""
+        return class_groups(self.grouping, self.graph, self.arrived, self.seed)
 
     @cached_property
     def columns(self) -> dict[int, list[int]]:
@@ -116,10 +119,12 @@ class Derived:
         """How unlike every class an input is."""
         return Novelty(self.discriminant)
 
-    @cached_property
-    def vote(self) -> SoftVote:
-        """The paper's identification of the group."""
-        return SoftVote(self.discriminant, self.group_of_class, self.seed)
+    def voters(self, identification: str) -> SoftVote:
+        """The classifiers that identify the group, by a name of :data:`gddsg.core.identification.VOTERS`."""
+        if identification not in self._voters:
+            members = VOTERS[identification]
+            self._voters[identification] = SoftVote(self.discriminant, self.group_of_class, self.seed, members)
+        return self._voters[identification]
 
     def head(self, group: int) -> RidgeHead:
         """The group's ridge head; solved again only when one of its cards changed."""

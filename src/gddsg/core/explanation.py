@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
+from gddsg.core.derived import Derived
+from gddsg.core.identification import group_probabilities
 from gddsg.core.similarity_graph import Label
+
+_RIVALS = 5
 
 
 @dataclass(frozen=True)
@@ -48,3 +54,31 @@ class Explanation:
         if self.unlike_every_class:
             lines.append("  It is unlike every known class: fewer than 1 % of known inputs are stranger.")
         return "\n".join(lines)
+
+
+def explanation(derived: Derived, probabilities: Tensor, novelty: float) -> Explanation:
+    """Why an input with these ``probabilities`` ``(n_classes,)`` and this novelty gets its label."""
+    labels, graph, group_of = list(derived.cards), derived.graph, derived.group_of_class.tolist()
+    order = probabilities.argsort(descending=True).tolist()
+    best = int(probabilities.argmax())
+    rivals = tuple(
+        Rival(
+            label=labels[c],
+            probability=float(probabilities[c]),
+            group=group_of[c],
+            similar=bool(graph.adjacency[best, c]),
+            distance=float(graph.distances[best, c]),
+        )
+        for c in [c for c in order if c != best][:_RIVALS]
+    )
+    groups = group_probabilities(probabilities[None], derived.group_of_class)[0]
+    return Explanation(
+        label=labels[best],
+        probability=float(probabilities[best]),
+        group=group_of[best],
+        group_members=derived.groups[group_of[best]],
+        group_probabilities={g: float(p) for g, p in enumerate(groups)},
+        rivals=rivals,
+        novelty=novelty,
+        novelty_limit=derived.novelty.limit(0.99),
+    )

@@ -1,9 +1,11 @@
-"""Class groups: sets of classes of which no two are similar."""
+"""Class groups: sets of classes of which no two are similar, and other ways to group for comparison."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Collection
+from hashlib import blake2b
+from typing import Literal
 
 import torch
 
@@ -11,9 +13,31 @@ from gddsg.core.colouring import welsh_powell
 from gddsg.core.similarity_graph import Label, SimilarityGraph
 
 ClassGroups = tuple[tuple[Label, ...], ...]
+Grouping = Literal["canonical", "arrival", "one", "random", "similar", "task"]
 
 MAX_GROUP_SIZE = 64
 """Classes in a canonical group; far more than the groups of real data have, which are limited by similarity."""
+
+
+def class_groups(grouping: Grouping, graph: SimilarityGraph, arrived: ClassGroups, seed: int) -> ClassGroups:
+    """The groups of all classes of ``graph``; ``arrived`` are those that :func:`groups_on_arrival` has made so far."""
+    if grouping in ("arrival", "task"):
+        return arrived
+    if grouping == "one":
+        return one_group(graph)
+    canonical = canonical_groups(graph)
+    if grouping == "random":
+        return random_groups(graph, len(canonical), seed)
+    return similar_groups(graph, len(canonical)) if grouping == "similar" else canonical
+
+
+def groups_on_arrival(
+    grouping: Grouping, groups: ClassGroups, graph: SimilarityGraph, newcomers: Collection[Label]
+) -> ClassGroups:
+    """The groups after a batch has brought ``newcomers``; none where groups do not depend on the order of arrival."""
+    if grouping == "arrival":
+        return extend_groups(groups, graph, newcomers)
+    return task_groups(groups, newcomers) if grouping == "task" else ()
 
 
 def canonical_groups(graph: SimilarityGraph) -> ClassGroups:
@@ -42,6 +66,38 @@ def extend_groups(groups: ClassGroups, graph: SimilarityGraph, newcomers: Collec
             members[home].append(newcomer)
     grown = tuple(tuple(graph.labels[i] for i in group) for group in members)
     return grown + _coloured(graph, left_over)
+
+
+def one_group(graph: SimilarityGraph) -> ClassGroups:
+    """All classes together: what a single head does."""
+    return (graph.labels,) if graph.labels else ()
+
+
+def random_groups(graph: SimilarityGraph, n_groups: int, seed: int) -> ClassGroups:
+    """At most ``n_groups`` groups that similarity has no part in: a class's follows from its name and the seed."""
+    groups: list[list[Label]] = [[] for _ in range(n_groups)]
+    for label in graph.labels:  # a checksum will not do here: those of similar names go together in a regular way
+        digest = blake2b(f"{seed} {label!r}".encode(), digest_size=8).digest()
+        groups[int.from_bytes(digest, "big") % n_groups].append(label)
+    return tuple(tuple(group) for group in groups if group)
+
+
+def similar_groups(graph: SimilarityGraph, n_groups: int) -> ClassGroups:
+    """``n_groups`` groups of classes that look alike, the opposite of colouring: clusters by mean centroid distance."""
+    if len(graph.labels) <= n_groups:
+        return tuple((label,) for label in graph.labels)
+    from sklearn.cluster import AgglomerativeClustering  # few models need it, and all would wait for its import
+
+    clustering = AgglomerativeClustering(n_groups, metric="precomputed", linkage="average")
+    groups: list[list[Label]] = [[] for _ in range(n_groups)]
+    for label, group in zip(graph.labels, clustering.fit_predict(graph.distances.numpy()).tolist(), strict=True):
+        groups[group].append(label)
+    return tuple(sorted(tuple(group) for group in groups))
+
+
+def task_groups(groups: ClassGroups, newcomers: Collection[Label]) -> ClassGroups:
+    """The newcomers of a batch form a group of their own, as methods without a similarity graph have it."""
+    return (*groups, tuple(sorted(newcomers))) if newcomers else groups
 
 
 def without(groups: ClassGroups, label: Label) -> ClassGroups:

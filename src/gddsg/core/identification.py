@@ -1,9 +1,10 @@
-"""Which class group does an input belong to? By the evidence for its classes, or by the paper's soft vote."""
+"""Which class group does an input belong to? By the evidence for its classes, or by classifiers on distances."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -12,6 +13,18 @@ from torch import Tensor
 from gddsg.core.calibration import pseudo_features
 from gddsg.core.discriminant import Discriminant
 from gddsg.errors import MissingExtraError
+
+Identification = Literal["evidence", "vote", "forest", "knn", "lightgbm", "tree", "mlp"]
+
+VOTERS: dict[str, tuple[str, ...]] = {
+    "vote": ("forest", "knn", "lightgbm"),
+    "forest": ("forest",),
+    "knn": ("knn",),
+    "lightgbm": ("lightgbm",),
+    "tree": ("tree",),
+    "mlp": ("mlp",),
+}
+"""Which classifiers an identification asks: the paper's vote of three, or one alone."""
 
 _VOTE_SAMPLES = 30
 
@@ -36,20 +49,28 @@ def meta_features(vectors: Tensor, prototypes: Tensor) -> np.ndarray[Any, np.dty
 
 @dataclass(eq=False)
 class SoftVote:
-    """M_g of the paper: random forest, nearest neighbours and gradient boosting, averaged with equal weights.
+    """M_g of the paper: classifiers of the group on ρ(x), whose probabilities are averaged with equal weights.
 
-    No sample is kept, so the three learn from pseudo-features drawn from the cards.
+    No sample is kept, so they learn from pseudo-features drawn from the cards.
+
+    Parameters
+    ----------
+    discriminant : of all classes; it draws the pseudo-features.
+    group_of_class : ``(n_classes,)``.
+    seed : of the draws and of the classifiers.
+    members : names of the classifiers, as :data:`VOTERS` has them.
     """
 
     discriminant: Discriminant
     group_of_class: Tensor
     seed: int
+    members: tuple[str, ...] = VOTERS["vote"]
 
     def __post_init__(self) -> None:
         vectors, classes = pseudo_features(self.discriminant, _VOTE_SAMPLES, self.seed)
         rho, groups = meta_features(vectors, self.discriminant.means), self.group_of_class[classes].numpy()
-        self._groups = int(self.group_of_class.max()) + 1
-        self._voters = [] if self._groups == 1 else [voter.fit(rho, groups) for voter in _voters(self.seed)]
+        single = int(self.group_of_class.max()) == 0
+        self._voters = [] if single else [_fitted(_voter(name, self.seed), rho, groups) for name in self.members]
 
     def probabilities(self, vectors: Tensor) -> Tensor:
         """Group probabilities ``(n, n_groups)``."""
@@ -60,22 +81,49 @@ class SoftVote:
         return torch.stack(votes).mean(0)
 
 
-def _voters(seed: int) -> list[Any]:
-    # here, since few models vote and all would wait for these imports
-    from sklearn.ensemble import RandomForestClassifier
-    from sklearn.neighbors import KNeighborsClassifier
+def _fitted(voter: Any, rho: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> Any:
+    from sklearn.exceptions import ConvergenceWarning
 
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a network that stops early still votes
+        return voter.fit(rho, groups)
+
+
+def _voter(name: str, seed: int) -> Any:
+    """An unfitted classifier; imported here, since few models vote and all would wait."""
+    if name == "forest":
+        from sklearn.ensemble import RandomForestClassifier
+
+        return RandomForestClassifier(n_estimators=200, bootstrap=False, random_state=seed, n_jobs=1)
+    if name == "knn":
+        from sklearn.neighbors import KNeighborsClassifier
+
+        return KNeighborsClassifier(n_neighbors=3, weights="distance")
+    if name == "tree":
+        from sklearn.tree import DecisionTreeClassifier
+
+        return DecisionTreeClassifier(random_state=seed)
+    return _multilayer_perceptron(seed) if name == "mlp" else _boosting(seed)
+
+
+def _multilayer_perceptron(seed: int) -> Any:
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    # distances all lie far from zero and close together: a network learns nothing from them as they are, and slowly
+    network = MLPClassifier(hidden_layer_sizes=(100,), learning_rate_init=0.01, max_iter=200, random_state=seed)
+    return make_pipeline(StandardScaler(), network)
+
+
+def _boosting(seed: int) -> Any:
     try:
         from lightgbm import LGBMClassifier
     except ImportError as error:
         raise MissingExtraError(
-            "identification='vote' needs LightGBM, which is not installed. Install it with: pip install 'gddsg[vote]'"
+            "Identification by 'vote' or 'lightgbm' needs LightGBM, which is not installed. "
+            "Install it with: pip install 'gddsg[vote]'"
         ) from error
-    boosting = LGBMClassifier(
+    return LGBMClassifier(
         n_estimators=50, num_leaves=31, learning_rate=0.1, random_state=seed, n_jobs=1, deterministic=True, verbose=-1
     )
-    return [
-        RandomForestClassifier(n_estimators=200, bootstrap=False, random_state=seed, n_jobs=1),
-        KNeighborsClassifier(n_neighbors=3, weights="distance"),
-        boosting,
-    ]

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from gddsg.core.decision import HEAD_WEIGHT, NEVER, PLAUSIBLE_CLASSES, PLAUSIBLE_LOG_ODDS, DecisionMode
 from gddsg.core.discriminant import Discriminant, candidate_classes, continue_below
 from gddsg.core.transform import View
-
-
-@dataclass(frozen=True)
-class Decision:
-    """How groups and heads make the decision; see :class:`gddsg.GDDSG`."""
-
-    hard: bool
-    head_weight: float
-    plausible_log_odds: float
-    plausible_classes: int
-    never: float
 
 
 class PredictionNetwork(nn.Module):
@@ -33,7 +22,7 @@ class PredictionNetwork(nn.Module):
     projection : ``(feature_dim, projection_dim)``.
     columns : classes of every group.
     heads : weights ``(projection_dim, n_group_classes)`` of every group.
-    decision : how they are put together.
+    mode : how they are put together, see :class:`gddsg.core.decision.Decision`.
     """
 
     def __init__(
@@ -44,10 +33,10 @@ class PredictionNetwork(nn.Module):
         projection: Tensor,
         columns: Sequence[Sequence[int]],
         heads: Sequence[Tensor],
-        decision: Decision,
+        mode: DecisionMode,
     ) -> None:
         super().__init__()
-        self._view, self._projected_view, self._decision = view, projected_view, decision
+        self._view, self._projected_view, self._mode = view, projected_view, mode
         n = len(discriminant.moments)
         members = torch.zeros(n, len(columns), dtype=torch.float64)  # one-hot: the group of every class
         weights = torch.zeros(projection.shape[1], n, dtype=torch.float64)
@@ -72,9 +61,11 @@ class PredictionNetwork(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Probabilities ``(n, n_classes)`` float64 of features ``(n, feature_dim)``."""
+        if self._mode == "ungated":
+            return (HEAD_WEIGHT * self._opinion(features)).log_softmax(1).exp()
         evidence = self._evidence(_seen(features, self._view).double()).log_softmax(1)
         group_evidence = (evidence.exp() @ self._constant("members")).clamp(min=1e-300).log()
-        if self._decision.hard:
+        if self._mode == "hard":
             return self._committed(features, group_evidence).exp()
         heard = self._heard(features, evidence)
         within = heard - self._log_total(heard) @ self._constant("members").T
@@ -101,11 +92,11 @@ class PredictionNetwork(nn.Module):
         return projected @ self._constant("weights")
 
     def _heard(self, features: Tensor, evidence: Tensor) -> Tensor:
-        best = evidence.topk(min(self._decision.plausible_classes, evidence.shape[1]), dim=1).values
-        floor = torch.maximum(best[:, -1:], best[:, :1] - self._decision.plausible_log_odds)
+        best = evidence.topk(min(PLAUSIBLE_CLASSES, evidence.shape[1]), dim=1).values
+        floor = torch.maximum(best[:, -1:], best[:, :1] - PLAUSIBLE_LOG_ODDS)
         members = self._constant("members")
         contested = ((evidence >= floor).double() @ members > 1).double() @ members.T
-        return evidence + self._decision.head_weight * self._opinion(features) * contested
+        return evidence + HEAD_WEIGHT * self._opinion(features) * contested
 
     def _log_total(self, scores: Tensor) -> Tensor:
         top = scores.amax(1, keepdim=True)
@@ -114,8 +105,8 @@ class PredictionNetwork(nn.Module):
     def _committed(self, features: Tensor, group_evidence: Tensor) -> Tensor:
         members = self._constant("members")
         own = members.T[group_evidence.argmax(1)] > 0
-        scores = torch.where(own, self._decision.head_weight * self._opinion(features), -torch.inf)
-        return torch.where(own, scores.log_softmax(1), torch.full_like(scores, self._decision.never))
+        scores = torch.where(own, HEAD_WEIGHT * self._opinion(features), -torch.inf)
+        return torch.where(own, scores.log_softmax(1), torch.full_like(scores, NEVER))
 
 
 def _seen(features: Tensor, view: View) -> Tensor:

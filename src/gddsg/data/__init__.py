@@ -81,10 +81,11 @@ DATASETS: dict[str, Callable[..., ImageDataset]] = {
     "cifar100": cifar100,
     "cub200": cub200,
     "stanford-dogs": stanford_dogs,
+    "dogs": stanford_dogs,
     "omnibenchmark": omnibenchmark,
     "glyphs": _glyphs,
 }
-"""The data sets by name; all take ``root`` and ``download``."""
+"""The data sets by name; all take ``root`` and ``download``. Benchmarks call Stanford Dogs ``dogs`` for short."""
 
 
 def load_dataset(source: str | Path, root: Path | None = None, download: bool = False) -> ImageDataset | FeatureDataset:

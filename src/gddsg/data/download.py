@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import lzma
 import re
 import tarfile
 import tempfile
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gddsg.errors import DataError
+
+if TYPE_CHECKING:  # what speaks to servers is imported by those who do: every command would have to wait for it
+    import urllib.error
 
 __all__ = ["Progress", "download", "extract"]
 
@@ -137,6 +137,10 @@ class _Transfer:
         return self.part.stat().st_size if self.part.is_file() else 0
 
     def _attempt(self) -> None:
+        import http.client
+        import urllib.error
+        import urllib.request
+
         start = self._size()
         headers = {"User-Agent": "gddsg", "Accept-Encoding": "identity"}
         if start:
@@ -179,6 +183,8 @@ class _Transfer:
 
 def _piece(answer: Any) -> bytes:
     """The next bytes of an answer; a broken connection must not be taken for a disk that cannot be written."""
+    import http.client
+
     try:
         return bytes(answer.read(_CHUNK))
     except (OSError, http.client.HTTPException) as error:

@@ -298,7 +298,7 @@ def _is(check: Callable[[], bool]) -> bool:
 
 def _is_text(name: str) -> bool:
     """Whether a name is text; bytes of a name that are not come as half characters, which cannot be stored or shown."""
-    return not any("\ud800" <= character <= "\udfff" for character in name)
+    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _printable(name: str) -> str:

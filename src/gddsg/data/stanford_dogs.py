@@ -7,8 +7,6 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-from scipy.io import loadmat
-from scipy.io.matlab import MatReadError
 
 from gddsg.data.dataset import ImageDataset, not_found, refuse_missing
 from gddsg.data.download import download as fetch
@@ -24,7 +22,7 @@ _LAYOUT = """
 Images/, train_list.mat, test_list.mat
 or images.tar and lists.tar, as published
 """
-_DAMAGE = (OSError, EOFError, ValueError, TypeError, LookupError, RuntimeError, struct.error, zlib.error, MatReadError)
+_DAMAGE = (OSError, EOFError, ValueError, TypeError, LookupError, RuntimeError, struct.error, zlib.error)
 
 
 def stanford_dogs(root: Path, download: bool = False) -> ImageDataset:
@@ -68,12 +66,16 @@ def _find(root: Path) -> ImageDataset | None:
 
 def _listed(path: Path) -> list[tuple[str, int]]:
     """Files, such as ``n02085620-Chihuahua/n02085620_5927.jpg``, with the numbers of their classes."""
+    # imported here: it takes long, and only this data set needs it
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
     try:
         content = loadmat(path, variable_names=["file_list", "labels"])
         files = [str(np.asarray(cell).item()) for cell in content["file_list"].ravel()]
         numbers = [int(number) for number in content["labels"].ravel()]
         return list(zip(files, numbers, strict=True))
-    except _DAMAGE as error:
+    except (*_DAMAGE, MatReadError) as error:
         raise DataError(
             f"{str(path)!r} is damaged or not a list of Stanford Dogs ({error}). Expected are file_list and labels of "
             f"equal length; fetch {URLS['lists.tar']} again."

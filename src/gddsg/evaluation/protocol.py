@@ -194,16 +194,20 @@ def evaluate_stream(
         learning = 0.0
 
 
-def closing_metrics(learner: Any, stream: Stream, protocol: Protocol = HONEST, seed: int = 0) -> dict[str, float]:
-    """What can be told of a learner of the last task: calibration, and how well it identifies groups; as shares."""
+def closing_metrics(
+    learner: Any, stream: Stream, last: StepResult, protocol: Protocol = HONEST, seed: int = 0
+) -> dict[str, float]:
+    """What can be told of a learner of the last task: calibration, and how well it identifies groups; as shares.
+
+    ``last`` is the last result of :func:`evaluate_stream` with the same seed.
+    """
     pool, found = test_pool(stream, len(stream.sizes) - 1, seed), {}
     if protocol is HONEST and hasattr(learner, "predict_proba"):
         found["ECE"] = expected_calibration_error(learner.predict_proba(pool.features), pool.labels, learner.classes_)
     if protocol.identify is not None and hasattr(learner, "class_groups_"):
         truth, guess = _true_groups(learner, pool.labels), protocol.identify(learner, pool)
         found["group_accuracy"] = group_accuracy(truth, guess)
-        predictions = protocol.predict(learner, pool)
-        found["accuracy_in_group"] = accuracy_in_group(truth, guess, pool.labels, predictions)
+        found["accuracy_in_group"] = accuracy_in_group(truth, guess, last.labels, last.predictions)
     return found
 
 

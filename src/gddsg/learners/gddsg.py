@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gddsg.core.class_card import ClassCard, SampleIds
+from gddsg.core.decision import Decision, DecisionMode
 from gddsg.core.derived import Derived, Memo
-from gddsg.core.explanation import Explanation, Rival
-from gddsg.core.grouping import ClassGroups, extend_groups, without
-from gddsg.core.identification import group_counts, group_probabilities
-from gddsg.core.network import Decision, PredictionNetwork
+from gddsg.core.explanation import Explanation, explanation
+from gddsg.core.grouping import ClassGroups, Grouping, groups_on_arrival, without
+from gddsg.core.identification import VOTERS, Identification
+from gddsg.core.network import PredictionNetwork
 from gddsg.core.projection import project, projection_weights
 from gddsg.core.similarity_graph import Distance, Label, SimilarityGraph, similarity_graph
 from gddsg.core.transform import apply_view, signed_root
@@ -24,17 +25,13 @@ from gddsg.errors import InputError, ModelFileError, UnknownClassError
 from gddsg.learners.base import Learner, checked_ids, like
 from gddsg.store.model_file import read_model, write_model
 
-_HEAD_WEIGHT = 2.0  # head scores regress 0 and 1, so a head moves the log-odds of two classes by about this at most
-_PLAUSIBLE_LOG_ODDS = 6.0  # a class this far behind the best stays behind, whatever a head says
-_PLAUSIBLE_CLASSES = 8  # an input that is like nothing known is a little like everything: heads are no help to it
-_NEVER = -700.0  # log of a probability that is as good as none
 _ROWS_AT_ONCE = 2048
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "grouping": ("canonical", "arrival"),
-    "identification": ("evidence", "vote"),
-    "decision": ("soft", "hard"),
+    "grouping": get_args(Grouping),
+    "identification": get_args(Identification),
+    "decision": get_args(DecisionMode),
     "feature_transform": ("auto", "none"),
-    "distance": ("cosine", "euclidean"),
+    "distance": get_args(Distance),
 }
 
 
@@ -50,11 +47,14 @@ class GDDSG(Learner):
     projection_dim : M, width of the random projection under the heads.
     rank : directions kept of a class's scatter; heads keep a quarter of them.
     grouping : ``"canonical"`` colours the graph of all classes; ``"arrival"`` is the paper's rule, in which old classes
-        never move, so that groups depend on the order of arrival.
+        never move, so that groups depend on the order of arrival. For comparison: ``"one"`` group of all classes; as
+        many groups as canonical ones, ``"random"`` by name and seed or ``"similar"`` of classes that look alike; and
+        ``"task"``, a group for the new classes of each batch.
     identification : ``"evidence"``, a regularised quadratic discriminant; or ``"vote"``, the paper's soft vote of
-        random forest, nearest neighbours and LightGBM.
+        random forest, nearest neighbours and LightGBM. One classifier alone: ``"forest"``, ``"knn"``, ``"lightgbm"``,
+        ``"tree"`` or ``"mlp"``.
     decision : ``"soft"`` weighs all groups by their probability; ``"hard"`` commits to the likeliest group and takes
-        its head's best class, as the paper does.
+        its head's best class, as the paper does; ``"ungated"`` lets the heads of all groups compete, for comparison.
     feature_transform : ``"auto"`` takes the square root of non-negative features, and for others chooses from the cards
         between a sign-preserving root and none; ``"none"`` leaves features as they are.
     distance : between class centroids, for the similarity graph.
@@ -95,9 +95,9 @@ class GDDSG(Learner):
         self,
         projection_dim: int = 2_000,
         rank: int = 64,
-        grouping: Literal["canonical", "arrival"] = "canonical",
-        identification: Literal["evidence", "vote"] = "evidence",
-        decision: Literal["soft", "hard"] = "soft",
+        grouping: Grouping = "canonical",
+        identification: Identification = "evidence",
+        decision: DecisionMode = "soft",
         feature_transform: Literal["auto", "none"] = "auto",
         distance: Distance = "cosine",
         backbone: str | None = None,
@@ -165,15 +165,13 @@ class GDDSG(Learner):
         return project(view, self.projection_dim, self.seed)
 
     def _take_in(self, newcomers: Mapping[Label, ClassCard]) -> None:
-        """Merge cards into the model's; the paper's grouping then places those never seen before."""
+        """Merge cards into the model's; groups that depend on arrival then take in the classes never seen before."""
         old: dict[Label, ClassCard] = getattr(self, "cards_", {})
         merged = {k: old[k].merge(card, self.rank) if k in old else card for k, card in newcomers.items()}
         cards = {**old, **merged}
-        if self.grouping == "arrival":
-            graph = similarity_graph(cards, self.distance)
-            self.arrival_groups_ = extend_groups(
-                getattr(self, "arrival_groups_", ()), graph, newcomers.keys() - old.keys()
-            )
+        if self.grouping in ("arrival", "task"):
+            graph, arrived = similarity_graph(cards, self.distance), getattr(self, "arrival_groups_", ())
+            self.arrival_groups_ = groups_on_arrival(self.grouping, arrived, graph, newcomers.keys() - old.keys())
         self._set_cards(cards)
 
     def _set_cards(self, cards: Mapping[Label, ClassCard]) -> None:
@@ -248,11 +246,14 @@ class GDDSG(Learner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        self._check_choices()
+        if not isinstance(self.rank, int | np.integer) or self.rank < 1:
+            raise InputError(f"rank={self.rank!r} was given; expected is a whole number from 1.")
+
+    def _check_choices(self) -> None:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise InputError(f"{name}={getattr(self, name)!r} was given; expected is one of {', '.join(choices)}.")
-        if not isinstance(self.rank, int | np.integer) or self.rank < 1:
-            raise InputError(f"rank={self.rank!r} was given; expected is a whole number from 1.")
 
     # ---------------------------------------------------------------- prediction
 
@@ -288,58 +289,50 @@ class GDDSG(Learner):
             raise InputError(f"reject={kept!r} was given; expected is the share of known inputs to keep, in (0, 1].")
         return self._derived.novelty.limit(kept)
 
+    def predict_group(self, X: Any) -> Any:
+        """Index in ``class_groups_`` of the group that each row of ``X`` is identified with, ``(n_samples,)``."""
+        chunks = self._inputs(X).cpu().split(_ROWS_AT_ONCE)
+        return like(torch.cat([self._decision.likeliest_groups(chunk) for chunk in chunks]).numpy(), X)
+
+    def predict_in_group(self, X: Any, groups: Any) -> Any:
+        """Labels of the rows of ``X`` by the heads of the given groups alone.
+
+        With the true groups of the samples it tells what the model would reach if no group were ever mistaken.
+
+        Parameters
+        ----------
+        X : features ``(n_samples, n_features)``.
+        groups : index in ``class_groups_`` for every row, ``(n_samples,)``.
+        """
+        features = self._inputs(X).cpu()
+        chosen = self._group_indices(groups, len(features))
+        parts = zip(features.split(_ROWS_AT_ONCE), chosen.split(_ROWS_AT_ONCE), strict=True)
+        scores = torch.cat([self._decision.inside(rows, own) for rows, own in parts])
+        return like(self.classes_[scores.argmax(1).numpy()], X)
+
+    def _group_indices(self, groups: Any, n: int) -> Tensor:
+        array, last = np.asarray(groups.cpu() if isinstance(groups, Tensor) else groups), len(self.class_groups_) - 1
+        if array.shape != (n,) or array.dtype.kind not in "iu":
+            raise InputError(
+                f"Groups of shape {array.shape} and type {array.dtype} were given; "
+                f"expected is one whole number for each of the {n} rows."
+            )
+        if not ((array >= 0) & (array <= last)).all():
+            raise InputError(f"Groups from {array.min()} to {array.max()} were given; this model has 0 to {last}.")
+        return torch.from_numpy(array.astype(np.int64))
+
     def _log_probabilities(self, features: Tensor) -> Tensor:
-        return torch.cat([self._chunk_log_probabilities(chunk) for chunk in features.cpu().split(_ROWS_AT_ONCE)])
-
-    def _chunk_log_probabilities(self, features: Tensor) -> Tensor:
-        derived, groups = self._derived, self._derived.group_of_class
-        vectors = apply_view(features, derived.view)
-        evidence = derived.discriminant.scores(vectors).log_softmax(1)
-        if self.identification == "vote":
-            group_evidence = derived.vote.probabilities(vectors).clamp(min=1e-12).log()
-        else:
-            group_evidence = group_probabilities(evidence.exp(), groups).clamp(min=1e-300).log()
-        if self.decision == "hard":
-            return self._committed(features, group_evidence)
-        within = _log_share(self._heard(features, evidence), groups)
-        return (group_evidence[:, groups] + within).log_softmax(1)
-
-    def _heard(self, features: Tensor, evidence: Tensor) -> Tensor:
-        """Evidence with the heads' opinion added wherever two or more plausible classes share a group."""
-        best = evidence.topk(min(_PLAUSIBLE_CLASSES, evidence.shape[1]), dim=1).values
-        plausible = evidence >= torch.maximum(best[:, -1:], best[:, :1] - _PLAUSIBLE_LOG_ODDS)
-        contested = group_counts(plausible, self._derived.group_of_class) > 1  # (n, n_groups)
-        heard, asking = evidence.clone(), contested.any(1)
-        projected = self._project_exactly(features[asking])
-        for group in torch.nonzero(contested.any(0))[:, 0].tolist():
-            rows, columns = contested[:, group], self._derived.columns[group]
-            opinion = projected[rows[asking]] @ self._derived.head(group).weights
-            heard[torch.nonzero(rows), torch.tensor(columns)] += _HEAD_WEIGHT * opinion
-        return heard
-
-    def _committed(self, features: Tensor, group_evidence: Tensor) -> Tensor:
-        """The paper's decision: the likeliest group, and its head alone inside it."""
-        out = torch.full((len(features), len(self.classes_)), _NEVER, dtype=torch.float64)
-        chosen, projected = group_evidence.argmax(1), self._project_exactly(features)
-        for group in chosen.unique().tolist():
-            rows, columns = chosen == group, self._derived.columns[group]
-            scores = _HEAD_WEIGHT * projected[rows] @ self._derived.head(group).weights
-            out[torch.nonzero(rows), torch.tensor(columns)] = scores.log_softmax(1)
-        return out
-
-    def _project_exactly(self, features: Tensor) -> Tensor:
-        """h(x) in float64, so that a row's score is its own whatever the batch it comes in."""
-        return self._project(features.double())
+        chunks = features.cpu().split(_ROWS_AT_ONCE)
+        return torch.cat([self._decision.log_probabilities(chunk) for chunk in chunks])
 
     def network(self) -> PredictionNetwork:
         """``predict_proba`` as one torch network, for use elsewhere: ``(n, n_features)`` float32 to probabilities."""
         self._require_learnt()
-        if self.identification != "evidence":
-            raise InputError(f"identification={self.identification!r} has trees in it; only 'evidence' is a network.")
+        if self.identification in VOTERS:
+            raise InputError(
+                f"identification={self.identification!r} cannot be exported; only 'evidence' is a network."
+            )
         derived, groups = self._derived, range(len(self._derived.groups))
-        decision = Decision(
-            self.decision == "hard", _HEAD_WEIGHT, _PLAUSIBLE_LOG_ODDS, _PLAUSIBLE_CLASSES, never=_NEVER
-        )
         return PredictionNetwork(
             derived.discriminant,
             derived.view,
@@ -347,7 +340,7 @@ class GDDSG(Learner):
             projection_weights(self.n_features_in_, self.projection_dim, self.seed),
             [derived.columns[g] for g in groups],
             [derived.head(g).weights for g in groups],
-            decision,
+            self.decision,
         ).eval()
 
     def explain(self, x: Any) -> Explanation:
@@ -356,39 +349,14 @@ class GDDSG(Learner):
         features = self._inputs(row)
         if len(features) != 1:
             raise InputError(f"{len(features)} rows were given; explain takes one input at a time.")
-        derived, labels = self._derived, self.classes_.tolist()
         probabilities = self._log_probabilities(features).exp()[0]
-        groups = group_probabilities(probabilities[None], derived.group_of_class)[0]
-        best = int(probabilities.argmax())
-        order = probabilities.argsort(descending=True)[: min(6, len(labels))].tolist()
-        graph, group = derived.graph, int(derived.group_of_class[best])
-        rivals = tuple(
-            Rival(
-                label=labels[c],
-                probability=float(probabilities[c]),
-                group=int(derived.group_of_class[c]),
-                similar=bool(graph.adjacency[best, c]),
-                distance=float(graph.distances[best, c]),
-            )
-            for c in order
-            if c != best
-        )
-        return Explanation(
-            label=labels[best],
-            probability=float(probabilities[best]),
-            group=group,
-            group_members=tuple(derived.groups[group]),
-            group_probabilities={g: float(p) for g, p in enumerate(groups)},
-            rivals=rivals,
-            novelty=float(np.asarray(self.novelty(features))[0]),
-            novelty_limit=derived.novelty.limit(0.99),
-        )
+        return explanation(self._derived, probabilities, float(np.asarray(self.novelty(features))[0]))
 
     # ---------------------------------------------------------------- derived state
 
     @property
     def class_groups_(self) -> ClassGroups:
-        """The class groups, each a tuple of labels of which no two are similar."""
+        """The class groups, each a tuple of labels; no two of them are similar where groups are canonical or arrive."""
         return self._derived.groups
 
     @property
@@ -400,10 +368,15 @@ class GDDSG(Learner):
     def _derived(self) -> Derived:
         self._require_learnt()
         if self._memo.derived is None:
-            arrival = self.arrival_groups_ if self.grouping == "arrival" else None
-            plain = self.feature_transform == "none"
-            self._memo.derived = Derived(self.cards_, self._memo, self.distance, arrival, plain, self.seed)
+            arrived, plain = getattr(self, "arrival_groups_", ()), self.feature_transform == "none"
+            self._memo.derived = Derived(
+                self.cards_, self._memo, self.distance, self.grouping, arrived, plain, self.seed
+            )
         return self._memo.derived
+
+    @property
+    def _decision(self) -> Decision:
+        return Decision(self._derived, self.identification, self.decision, self._project)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
@@ -433,6 +406,7 @@ class GDDSG(Learner):
             if header["model"] != "GDDSG":
                 raise ValueError(f"it holds a {header['model']} model")
             model = cls(**header["parameters"], device=device)
+            model._check_choices()
             model.n_features_in_ = int(header["n_features"])
             model.arrival_groups_ = tuple(tuple(group) for group in header["arrival_groups"])
             model._set_cards({_label(key): ClassCard.from_bytes(body) for key, body in cards.items()})
@@ -441,13 +415,6 @@ class GDDSG(Learner):
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{path} is not a GDDSG model this version can read: {error}.") from error
         return model
-
-
-def _log_share(scores: Tensor, groups: Tensor) -> Tensor:
-    """Log-probability of each class inside its own group, from unnormalised log-scores."""
-    top = scores.amax(1, keepdim=True)
-    total = group_probabilities((scores - top).exp(), groups).clamp(min=1e-300).log() + top
-    return scores - total[:, groups]
 
 
 def _plain(value: Any) -> Any:

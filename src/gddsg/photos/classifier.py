@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 
-from gddsg.backbones import DEFAULT_BACKBONE, load_backbone
+from gddsg.backbones import DEFAULT_BACKBONE, PRESETS, load_backbone
 from gddsg.backbones.base import Backbone
 from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.data.dataset import PhotoListing, Skipped, refuse_case_twins
@@ -20,12 +20,25 @@ from gddsg.data.image_folder import read_photos, test_photos, unlabelled_photos
 from gddsg.data.photo import Photo
 from gddsg.data.photo_list import Part, listed_photos
 from gddsg.errors import BackboneError, DataError, ModelFileError
-from gddsg.evaluation import expected_calibration_error
-from gddsg.learners.gddsg import GDDSG
-from gddsg.photos.embedding import EmbeddedPhotos, Progress, embed_photos
+from gddsg.photos.embedding import EmbeddedPhotos, recall_or_embed
+from gddsg.photos.recognition import (
+    Knowledge,
+    Survey,
+    given,
+    if_nothing_is_new,
+    news,
+    read_knowledge,
+    sample_id,
+    survey,
+)
 from gddsg.photos.reports import ClassResult, LearnReport, PhotoEvaluation, PhotoPrediction
+from gddsg.photos.threads import Progress
+
+if TYPE_CHECKING:
+    from gddsg.learners.gddsg import GDDSG
 
 StrPath = str | PathLike[str]
+FileState = tuple[int, int, int]
 UNKNOWN = "unknown"
 _LISTED = 20
 
@@ -71,7 +84,8 @@ class PhotoClassifier:
         self._settings = settings or {}
         self._on_wait = on_wait
         self._backbone: Backbone | None = None
-        self._loaded: tuple[tuple[int, int, int], GDDSG] | None = None
+        self._loaded: tuple[FileState, GDDSG] | None = None
+        self._known: tuple[FileState, Knowledge] | None = None
 
     # ---------------------------------------------------------------- learning
 
@@ -95,41 +109,62 @@ class PhotoClassifier:
         progress: Progress | None = None,
     ) -> LearnReport:
         """Learn labelled photos, wherever they come from."""
-        self._refuse_case_twins(listing.photos, case_sensitive)  # before the long work, and again when it is done
+        report = None
+        while report is None:  # once more only if another process has forgotten some of the photos meanwhile
+            report = self._learn(listing, strict, case_sensitive, progress)
+        return report
+
+    def _learn(
+        self, listing: PhotoListing, strict: bool, case_sensitive: bool, progress: Progress | None
+    ) -> LearnReport | None:
+        known, labels = self._knowledge(), [photo.label for photo in listing.photos]
+        refuse_case_twins(labels, case_sensitive, known.labels)  # before the long work, and again after it
+        identity = self._identity(known)
+        found = survey(listing.photos, known.learnt_as, progress)
+        nothing = if_nothing_is_new(found.rest, known.learnt_as) if known.learnt_as else None
+        if nothing is not None:
+            unreadable, rest = nothing
+            old = news(given(found.old), known.learnt_as)
+            skipped = _skipped(strict, listing.skipped, unreadable, old.contradictory, rest.contradictory)
+            return LearnReport({}, (), old.known + rest.known, skipped, computed=0)
         # embedding takes long and needs no lock; what it finds is kept in the cache even if it is interrupted
-        embedded = embed_photos(listing.photos, self.backbone, self.cache, progress)
+        embedded = self._embed([one.photo for one in found.rest], identity, _counting_on(progress, found))
         with self._locked():
             model = self._current()
             if model is None:
-                model = GDDSG(backbone=self.backbone.identity, **self._settings)
-            self._require_own_features(model)
-            self._refuse_case_twins(listing.photos, case_sensitive)
-            new, known, contradictory = _news(embedded, model)
-            skipped = (*listing.skipped, *embedded.skipped, *contradictory)
-            if strict and skipped:
-                raise DataError(f"Nothing was learnt, since {len(skipped)} files cannot be:\n{_listed(skipped)}")
-            before = set(getattr(model, "cards_", ()))
-            labels = [embedded.photos[i].label for i in new]
-            if new:
-                self._loaded = None  # from here on the model is ahead of its file
-                model.partial_fit(embedded.features[new], labels, sample_ids=[sample_id(embedded.keys[i]) for i in new])
-                model.save(self.path)
-            elif not self.path.exists():
-                raise DataError(f"No photo could be learnt:\n{_listed(skipped)}")
+                model = _learner()(backbone=identity, **self._settings)
+            self._require_own_features(model, identity)
+            refuse_case_twins(labels, case_sensitive, _knowledge_of(model).labels)
+            return self._learn_embedded(model, listing, found, embedded, strict)
+
+    def _learn_embedded(
+        self, model: GDDSG, listing: PhotoListing, found: Survey, embedded: EmbeddedPhotos, strict: bool
+    ) -> LearnReport | None:
+        """Learn what is new; None if photos that were found to be learnt are so no more."""
+        before = _knowledge_of(model)
+        samples = [sample_id(key) for key in embedded.keys]
+        old = news(given(found.old), before.learnt_as)
+        rest = news(list(zip(embedded.photos, samples, strict=True)), before.learnt_as)
+        if old.new:
+            return None
+        skipped = _skipped(strict, listing.skipped, embedded.skipped, old.contradictory, rest.contradictory)
+        labels = [embedded.photos[i].label for i in rest.new]
+        if rest.new:
+            self._loaded = None  # from here on the model is ahead of its file
+            model.partial_fit(embedded.features[rest.new], labels, sample_ids=[samples[i] for i in rest.new])
+            self._save(model)
+        elif not self.path.exists():
+            raise DataError(f"No photo could be learnt:\n{_listed(skipped)}")
         learnt = dict(sorted(Counter(labels).items()))
-        newcomers = tuple(label for label in learnt if label not in before)
-        return LearnReport(learnt, newcomers, known, skipped, embedded.computed)
+        newcomers = tuple(label for label in learnt if label not in before.labels)
+        return LearnReport(learnt, newcomers, old.known + rest.known, skipped, embedded.computed)
 
-    def _refuse_case_twins(self, photos: Iterable[Photo], case_sensitive: bool) -> None:
-        known = [str(label) for label in getattr(self._current(), "cards_", ())]
-        refuse_case_twins((photo.label for photo in photos), case_sensitive, known)
-
-    def _require_own_features(self, model: GDDSG) -> None:
+    def _require_own_features(self, model: GDDSG, identity: str) -> None:
         """While photos were embedded another process may have put a model of another backbone in the file's place."""
-        if model.backbone != self.backbone.identity:
+        if model.backbone != identity:
             raise BackboneError(
                 f"{self.path} is now a model of the backbone {model.backbone}, and the photos were embedded by "
-                f"{self.backbone.identity}. Nothing was changed; start again."
+                f"{identity}. Nothing was changed; start again."
             )
 
     # ---------------------------------------------------------------- prediction
@@ -182,13 +217,17 @@ class PhotoClassifier:
         return _evaluation(self.model, embedded, reject)
 
     def _embedded(self, listing: PhotoListing, strict: bool, progress: Progress | None) -> EmbeddedPhotos:
-        _ = self.model  # before the long work: is there one?
-        embedded = embed_photos(listing.photos, self.backbone, self.cache, progress)
-        self._require_own_features(self.model)
+        identity = self._identity(_knowledge_of(self.model))
+        embedded = self._embed(listing.photos, identity, progress)
+        self._require_own_features(self.model, identity)
         skipped = (*listing.skipped, *embedded.skipped)
         if strict and skipped:
             raise DataError(f"{len(skipped)} files cannot be used:\n{_listed(skipped)}")
-        return EmbeddedPhotos(embedded.photos, embedded.keys, embedded.features, skipped, embedded.computed)
+        return replace(embedded, skipped=skipped)
+
+    def _embed(self, photos: Sequence[Photo], identity: str, progress: Progress | None) -> EmbeddedPhotos:
+        fingerprint = identity.rpartition("@")[2]
+        return recall_or_embed(photos, fingerprint, lambda: self.backbone, self.cache, progress)
 
     # ---------------------------------------------------------------- other changes
 
@@ -212,7 +251,7 @@ class PhotoClassifier:
             model = self.model
             self._loaded = None  # what is changed here must not be taken for the file's, should the change fail
             yield model
-            model.save(self.path)
+            self._save(model)
 
     # ---------------------------------------------------------------- parts
 
@@ -232,20 +271,10 @@ class PhotoClassifier:
         return self._backbone
 
     def _suitable_backbone(self) -> Backbone:
-        model = self._current()
-        if model is None:
+        known = self._knowledge()
+        if not known.labels:
             return load_backbone(self._wanted_backbone or DEFAULT_BACKBONE, self._device)
-        if model.backbone is None:
-            raise BackboneError(
-                f"{self.path} was learnt from features of an unknown backbone, so it cannot be used with photos. "
-                "Learn photos into a new model file."
-            )
-        name, _, fingerprint = model.backbone.rpartition("@")
-        if self._wanted_backbone not in (None, name):
-            raise BackboneError(
-                f"{self.path} was learnt with the backbone {name}, and {self._wanted_backbone} was asked for. "
-                "Leave the backbone out, or learn into a new model file."
-            )
+        name, _, fingerprint = self._identity(known).rpartition("@")
         backbone = load_backbone(name, self._device)
         if backbone.fingerprint != fingerprint:
             raise BackboneError(
@@ -255,22 +284,64 @@ class PhotoClassifier:
             )
         return backbone
 
+    def _identity(self, known: Knowledge) -> str:
+        """``name@fingerprint`` of the backbone to use: the model's, unless another was asked for or is loaded."""
+        if not known.labels:
+            return self.backbone.identity
+        if known.backbone is None:
+            raise BackboneError(
+                f"{self.path} was learnt from features of an unknown backbone, so it cannot be used with photos. "
+                "Learn photos into a new model file."
+            )
+        name, wanted = known.backbone.rpartition("@")[0], self._wanted_backbone
+        if wanted is not None and PRESETS.get(wanted, wanted) != name:
+            raise BackboneError(
+                f"{self.path} was learnt with the backbone {name}, and {wanted} was asked for. "
+                "Leave the backbone out, or learn into a new model file."
+            )
+        return known.backbone if self._backbone is None else self._backbone.identity
+
     def _current(self) -> GDDSG | None:
         """The model in the file, read again only when the file has changed; None where there is no file."""
+        state = self._state()
+        if state is None:
+            return None
+        if self._loaded is None or self._loaded[0] != state:
+            self._loaded = (state, _learner().load(self.path))
+        return self._loaded[1]
+
+    def _knowledge(self) -> Knowledge:
+        """What the file says about photos, without loading the model; nothing where there is no file."""
+        state = self._state()
+        if state is None:
+            return Knowledge()
+        if self._loaded is not None and self._loaded[0] == state:
+            return _knowledge_of(self._loaded[1])
+        if self._known is None or self._known[0] != state:
+            self._known = (state, read_knowledge(self.path))
+        return self._known[1]
+
+    def _state(self) -> FileState | None:
+        """What changes whenever the file does."""
         try:
             now = self.path.stat()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise ModelFileError(f"Cannot read {self.path} ({error.strerror}). Check the path.") from error
-        state = (now.st_ino, now.st_mtime_ns, now.st_size)
-        if self._loaded is None or self._loaded[0] != state:
-            self._loaded = (state, GDDSG.load(self.path))
-        return self._loaded[1]
+        return now.st_ino, now.st_mtime_ns, now.st_size
+
+    def _save(self, model: GDDSG) -> None:
+        """Write the model, which from then on is the one in the file. Only for who holds the lock."""
+        model.save(self.path)
+        state = self._state()
+        self._loaded = None if state is None else (state, model)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """One writer at a time. The lock is a file beside the model, freed by the system even after a kill."""
+        from filelock import FileLock, Timeout  # slow to import, see _learner
+
         if not self.path.parent.is_dir():
             raise ModelFileError(
                 f"There is no folder {self.path.parent} to write {self.path.name} to. Create it first."
@@ -297,16 +368,23 @@ def merge_models(paths: Sequence[StrPath], into: StrPath) -> GDDSG:
     """All that several models have learnt, in one new file."""
     if Path(into).exists():
         raise DataError(f"{into} exists. Name a new file for the merged model.")
-    merged = GDDSG.load(paths[0])
+    merged = _learner().load(paths[0])
     for path in paths[1:]:
-        merged.merge(GDDSG.load(path))
+        merged.merge(_learner().load(path))
     merged.save(into)
     return merged
 
 
-def sample_id(key: bytes) -> int:
-    """The first 64 bits of a photo's SHA-256: even of a billion photos hardly two would share them."""
-    return int.from_bytes(key[:8], "big")
+def _learner() -> type[GDDSG]:
+    # torch and scikit-learn take seconds to import, and where no photo is new there is no need for them
+    from gddsg.learners.gddsg import GDDSG
+
+    return GDDSG
+
+
+def _knowledge_of(model: GDDSG) -> Knowledge:
+    labels = tuple(str(label) for label in getattr(model, "cards_", ()))
+    return Knowledge(model.backbone, labels, {sample: str(label) for sample, label in model.sample_labels().items()})
 
 
 def _labelled(paths: Sequence[StrPath], part: Part, case_sensitive: bool) -> PhotoListing:
@@ -322,27 +400,6 @@ def _labelled(paths: Sequence[StrPath], part: Part, case_sensitive: bool) -> Pho
     return PhotoListing(photos, tuple(skipped for listing in found for skipped in listing.skipped))
 
 
-def _news(embedded: EmbeddedPhotos, model: GDDSG) -> tuple[list[int], int, list[Skipped]]:
-    """Photos to learn, how many are known already, and those that contradict what is known or each other."""
-    learnt_as = model.sample_labels()
-    given_as: dict[int, set[str]] = {}
-    ids = [sample_id(key) for key in embedded.keys]
-    for sample, photo in zip(ids, embedded.photos, strict=True):
-        given_as.setdefault(sample, set()).add(photo.label)
-    new: dict[int, int] = {}
-    known, contradictory = 0, []
-    for i, (sample, photo) in enumerate(zip(ids, embedded.photos, strict=True)):
-        others = sorted(({str(learnt_as[sample])} if sample in learnt_as else given_as[sample]) - {photo.label})
-        if others:
-            how = "already learnt" if sample in learnt_as else "the same photo is also given"
-            contradictory.append(Skipped(photo.name, f"{how} as {', '.join(map(repr, others))}"))
-        elif sample in learnt_as or sample in new:
-            known += 1
-        else:
-            new[sample] = i
-    return list(new.values()), known, contradictory
-
-
 def _labels(model: GDDSG, table: Any, features: Any, reject: float | None) -> Any:
     """What ``model.predict`` says, from probabilities that are there already."""
     labels = model.classes_[table.argmax(1)].astype(str)
@@ -352,25 +409,36 @@ def _labels(model: GDDSG, table: Any, features: Any, reject: float | None) -> An
 
 
 def _evaluation(model: GDDSG, embedded: EmbeddedPhotos, reject: float | None) -> PhotoEvaluation:
+    from gddsg.evaluation.metrics import expected_calibration_error  # slow to import, see _learner
+
     names = model.classes_.astype(str)
     truth = np.array([photo.label for photo in embedded.photos])
     table = model.predict_proba(embedded.features)
     predicted = _labels(model, table, embedded.features, reject)
-    results = [
-        ClassResult(
-            label=str(label),
-            photos=int((truth == label).sum()),
-            correct=int((predicted[truth == label] == label).sum()),
-            rejected=int((predicted[truth == label] == UNKNOWN).sum()) if UNKNOWN not in names else 0,
-        )
-        for label in np.unique(truth)
-    ]
+    labels, place = np.unique(truth, return_inverse=True)
+    rejected = (predicted == UNKNOWN) & (UNKNOWN not in names)
+    counts = [np.bincount(place, weights=rows) for rows in (np.ones(len(truth)), predicted == truth, rejected)]
+    results = [ClassResult(str(label), *(int(count[i]) for count in counts)) for i, label in enumerate(labels)]
     wrong = Counter((str(t), str(p)) for t, p in zip(truth, predicted, strict=True) if t != p)
     confusions = sorted(((t, p, n) for (t, p), n in wrong.items()), key=lambda c: (-c[2], c[0], c[1]))
     learnt = np.isin(truth, names)
     error = expected_calibration_error(table[learnt], truth[learnt], names) if learnt.any() else float("nan")
     unlearnt = tuple(result.label for result in results if result.label not in names)
     return PhotoEvaluation(tuple(results), tuple(confusions), embedded.skipped, unlearnt, error)
+
+
+def _skipped(strict: bool, *parts: Iterable[Skipped]) -> tuple[Skipped, ...]:
+    """All that has to be left out, which is an error if ``strict``."""
+    skipped = tuple(one for part in parts for one in part)
+    if strict and skipped:
+        raise DataError(f"Nothing was learnt, since {len(skipped)} files cannot be:\n{_listed(skipped)}")
+    return skipped
+
+
+def _counting_on(progress: Progress | None, found: Survey) -> Progress | None:
+    """Progress among all photos, of which those learnt before are done."""
+    done, total = len(found.old), len(found.old) + len(found.rest)
+    return None if progress is None else lambda more, _: progress(done + more, total)
 
 
 def _listed(skipped: Sequence[Skipped]) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -16,13 +15,12 @@ from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.data.dataset import FeatureDataset, ImageDataset, Skipped
 from gddsg.data.photo import Photo, content_key
 from gddsg.errors import PhotoError
-
-Progress = Callable[[int, int], None]
-"""Called with the number of photos dealt with so far, and of all photos."""
+from gddsg.photos.recognition import trouble_with
+from gddsg.photos.threads import READ_AT_ONCE, Progress, in_parts, tell_sometimes
 
 T = TypeVar("T")
 
-_TAKEN_AT_ONCE, _PARTS_AHEAD = 8, 16  # photos a thread takes, and how many such parts are under way
+_EMBEDDED_AT_ONCE = 8  # photos a thread takes
 _KEPT_AT_ONCE = 128  # vectors a transaction of the cache: so much work at most is lost by a kill
 
 
@@ -60,19 +58,22 @@ def embed_photos(
     photos: Sequence[Photo], backbone: Backbone, cache: FeatureCache | None = None, progress: Progress | None = None
 ) -> EmbeddedPhotos:
     """Embed photos; those that cannot be decoded are left out and listed. An interruption keeps what is done."""
-    done: list[_Outcome] = []
-    fresh: list[tuple[bytes, Array]] = []
-    try:
-        for outcome in _outcomes(photos, backbone, cache):
-            done.append(outcome)
-            if outcome.new and outcome.vector is not None:
-                fresh.append((outcome.key, outcome.vector))
-            if len(fresh) >= _KEPT_AT_ONCE:
-                _keep(cache, fresh, backbone)
-            if progress is not None:
-                progress(len(done), len(photos))
-    finally:
-        _keep(cache, fresh, backbone)
+    return recall_or_embed(photos, backbone.fingerprint, lambda: backbone, cache, progress)
+
+
+def recall_or_embed(
+    photos: Sequence[Photo],
+    fingerprint: str,
+    load: Callable[[], Backbone],
+    cache: FeatureCache | None = None,
+    progress: Progress | None = None,
+) -> EmbeddedPhotos:
+    """Like :func:`embed_photos`, but the backbone, of that fingerprint, is loaded only if the cache lacks a photo."""
+    done = [] if cache is None else _recalled(photos, fingerprint, cache, progress)
+    if photos and len(done) == len(photos):
+        return _collected(done, 0)
+    backbone = load()
+    _embed_rest(done, photos, backbone, cache, progress)
     return _collected(done, backbone.feature_dim)
 
 
@@ -87,6 +88,43 @@ def embed_dataset(
     return FeatureDataset(dataset.name, train.features, labels[0], test.features, labels[1], dataset.classes)
 
 
+def _recalled(
+    photos: Sequence[Photo], fingerprint: str, cache: FeatureCache, progress: Progress | None
+) -> list[_Outcome]:
+    """The photos at the beginning that the cache knows, up to the first it does not know."""
+    done: list[_Outcome] = []
+    look_up = partial(_looked_up, fingerprint=fingerprint, cache=cache)
+    with closing(in_parts(look_up, photos, READ_AT_ONCE, available_cores())) as outcomes:
+        for outcome in outcomes:
+            if outcome.vector is None:
+                break
+            done.append(outcome)
+            tell_sometimes(progress, len(done), len(photos))
+    return done
+
+
+def _embed_rest(
+    done: list[_Outcome],
+    photos: Sequence[Photo],
+    backbone: Backbone,
+    cache: FeatureCache | None,
+    progress: Progress | None,
+) -> None:
+    """Append the outcomes of the photos that are not done yet."""
+    fresh: list[tuple[bytes, Array]] = []
+    try:
+        for outcome in _outcomes(photos[len(done) :], backbone, cache):
+            done.append(outcome)
+            if outcome.new and outcome.vector is not None:
+                fresh.append((outcome.key, outcome.vector))
+            if len(fresh) >= _KEPT_AT_ONCE:
+                _keep(cache, fresh, backbone)
+            if progress is not None:
+                progress(len(done), len(photos))
+    finally:
+        _keep(cache, fresh, backbone)
+
+
 def _keep(cache: FeatureCache | None, fresh: list[tuple[bytes, Array]], backbone: Backbone) -> None:
     if cache is not None and fresh:
         cache.put(fresh, backbone.fingerprint)
@@ -95,51 +133,50 @@ def _keep(cache: FeatureCache | None, fresh: list[tuple[bytes, Array]], backbone
 
 def _outcomes(photos: Sequence[Photo], backbone: Backbone, cache: FeatureCache | None) -> Iterator[_Outcome]:
     """Outcomes in the order of the photos. Threads do it all, or prepare batches where the backbone wants these."""
-    parts = [photos[i : i + _TAKEN_AT_ONCE] for i in range(0, len(photos), _TAKEN_AT_ONCE)]
-    with ThreadPoolExecutor(max(backbone.workers, available_cores())) as pool:
-        prepared = _ahead(pool, lambda part: _prepared(part, backbone, cache), parts)
-        if backbone.batch_size == 1:
-            yield from prepared
-            return
-        waiting: list[_Outcome] = []
-        for outcome in prepared:
-            waiting.append(outcome)
-            if sum(one.image is not None for one in waiting) == backbone.batch_size:
-                yield from _embedded(waiting, backbone)
-                waiting = []
-        yield from _embedded(waiting, backbone)
+    threads = max(backbone.workers, available_cores())
+    prepared = in_parts(lambda part: _prepared(part, backbone, cache), photos, _EMBEDDED_AT_ONCE, threads)
+    if backbone.batch_size == 1:
+        yield from prepared
+        return
+    waiting: list[_Outcome] = []
+    for outcome in prepared:
+        waiting.append(outcome)
+        if sum(one.image is not None for one in waiting) == backbone.batch_size:
+            yield from _embedded(waiting, backbone)
+            waiting = []
+    yield from _embedded(waiting, backbone)
 
 
-def _ahead(
-    pool: ThreadPoolExecutor, work: Callable[[Sequence[Photo]], list[_Outcome]], parts: Iterable[Sequence[Photo]]
-) -> Iterator[_Outcome]:
-    """Like ``pool.map``, but only some parts ahead: a million photos must not wait in memory."""
-    waiting: deque[Future[list[_Outcome]]] = deque()
-    try:
-        for part in parts:
-            waiting.append(pool.submit(work, part))
-            if len(waiting) >= _PARTS_AHEAD:
-                yield from waiting.popleft().result()
-        while waiting:
-            yield from waiting.popleft().result()
-    finally:
-        for future in waiting:
-            future.cancel()
+def _looked_up(photos: Sequence[Photo], fingerprint: str, cache: FeatureCache) -> list[_Outcome]:
+    outcomes = [_Outcome(photo) for photo in photos]
+    for outcome in outcomes:
+        _read(outcome)  # the content is not kept: so many large photos might fill the memory
+    _look_up(outcomes, fingerprint, cache)
+    return outcomes
 
 
 def _prepared(photos: Sequence[Photo], backbone: Backbone, cache: FeatureCache | None) -> list[_Outcome]:
-    """Some photos at once, since asking the cache for each by itself would take longer than all the rest."""
-    outcomes, contents = [_Outcome(photo) for photo in photos], []
-    for outcome in outcomes:
-        contents.append(_tried(outcome, lambda one: one.photo.read()))
-        outcome.key = content_key(contents[-1] or b"")
-    known = cache.get_many([one.key for one in outcomes], backbone.fingerprint) if cache is not None else {}
+    outcomes = [_Outcome(photo) for photo in photos]
+    contents = [_read(outcome) for outcome in outcomes]
+    if cache is not None:
+        _look_up(outcomes, backbone.fingerprint, cache)
     for outcome, content in zip(outcomes, contents, strict=True):
-        if content is not None:
-            outcome.vector = known.get(outcome.key)
-            if outcome.vector is None:
-                _tried(outcome, partial(_prepare, content=content, backbone=backbone))
+        if content is not None and outcome.vector is None:
+            _tried(outcome, partial(_prepare, content=content, backbone=backbone))
     return outcomes
+
+
+def _read(outcome: _Outcome) -> bytes | None:
+    content = _tried(outcome, lambda one: one.photo.read())
+    outcome.key = b"" if content is None else content_key(content)
+    return content
+
+
+def _look_up(outcomes: list[_Outcome], fingerprint: str, cache: FeatureCache) -> None:
+    """Some photos at once, since asking the cache for each by itself would take longer than all the rest."""
+    known = cache.get_many([one.key for one in outcomes if one.key], fingerprint)
+    for outcome in outcomes:
+        outcome.vector = known.get(outcome.key)
 
 
 def _prepare(outcome: _Outcome, content: bytes, backbone: Backbone) -> None:
@@ -154,7 +191,7 @@ def _tried(outcome: _Outcome, step: Callable[[_Outcome], T]) -> T | None:
     try:
         return step(outcome)
     except PhotoError as error:
-        outcome.trouble = str(error).removeprefix(f"{outcome.photo.name}: ")
+        outcome.trouble = trouble_with(outcome.photo, error)
         return None
 
 

@@ -16,7 +16,7 @@ TOOLBOX = "as the paper ran it (PILOT toolbox)"
 DATASETS = {
     "cifar100": "CIFAR-100",
     "cub200": "CUB-200",
-    "stanford-dogs": "Stanford Dogs",
+    "dogs": "Stanford Dogs",
     "omnibenchmark": "OmniBenchmark",
 }
 
@@ -100,9 +100,14 @@ def backbones() -> list[Published]:
     ]
 
 
+def dataset_key(dataset: str) -> str:
+    """The name under which a data set's printed values stand above."""
+    return dataset.removeprefix("stanford-")
+
+
 def dataset_name(dataset: str) -> str:
     """How a data set is called in tables."""
-    return DATASETS.get(dataset, dataset)
+    return DATASETS.get(dataset_key(dataset), dataset)
 
 
 def backbone_key(backbone: str) -> str:

@@ -193,7 +193,7 @@ def _main_pairs(found: Sequence[Contest]) -> Iterator[tuple[Published, tables.Ou
     ours = _ten_tasks(found)
     for printed in published.main_results():
         for contest, entry in ours:
-            if contest.setting.dataset == printed.dataset and printed.method == _method(entry):
+            if published.dataset_key(contest.setting.dataset) == printed.dataset and printed.method == _method(entry):
                 yield printed, (contest, entry)
 
 
@@ -207,7 +207,7 @@ def _method(entry: Entry) -> str:
 def _ablation_pairs(found: Sequence[Contest]) -> Iterator[tuple[Published, tables.Ours | None]]:
     ours = _ten_tasks(found)
     for printed in published.ablation():
-        same = [(c, e) for c, e in ours if c.setting.dataset == printed.dataset]
+        same = [(c, e) for c, e in ours if published.dataset_key(c.setting.dataset) == printed.dataset]
         matching = [(c, e) for c, e in same if published.ablation_key(e.learner) == printed.method]
         yield from ((printed, pair) for pair in matching)
         if same and not matching:
@@ -217,7 +217,7 @@ def _ablation_pairs(found: Sequence[Contest]) -> Iterator[tuple[Published, table
 def _backbone_pairs(found: Sequence[Contest]) -> Iterator[tuple[Published, tables.Ours | None]]:
     ours = [(c, e) for c, e in _ten_tasks(found) if _method(e) == REFERENCE]
     for printed in published.backbones():
-        same = [(c, e) for c, e in ours if c.setting.dataset == printed.dataset]
+        same = [(c, e) for c, e in ours if published.dataset_key(c.setting.dataset) == printed.dataset]
         matching = [(c, e) for c, e in same if published.backbone_key(c.setting.backbone) == printed.backbone]
         yield from ((printed, pair) for pair in matching)
         if same and not matching:
@@ -228,7 +228,10 @@ def _group_pairs(found: Sequence[Contest]) -> Iterator[tuple[Published, tables.O
     """Ours on any backbone beside the paper's on the same, or else on ViT-B/16."""
     printed_by = {(printed.dataset, printed.backbone): printed for printed in published.backbones()}
     for contest, entry in _ten_tasks(found):
-        dataset, backbone = contest.setting.dataset, published.backbone_key(contest.setting.backbone)
+        dataset, backbone = (
+            published.dataset_key(contest.setting.dataset),
+            published.backbone_key(contest.setting.backbone),
+        )
         printed = printed_by.get((dataset, backbone)) or printed_by.get((dataset, published.BACKBONE))
         if printed is not None and entry.final_groups is not None:
             yield printed, (contest, entry)
