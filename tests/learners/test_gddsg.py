@@ -771,6 +771,13 @@ def test_samples_that_come_back_found_no_new_task():
     assert model.partial_fit(X[:9] + 40, ["new"] * 9).class_groups_ == (*before, ("new",))
 
 
+def test_files_name_the_settings_they_always_named(tmp_path):
+    """New settings have to come with a default, lest files of before could no longer be opened."""
+    learnt_families().save(tmp_path / "model")
+    first = {"projection_dim", "rank", "grouping", "identification", "decision", "feature_transform", "distance"}
+    assert set(read_model(tmp_path / "model")[0]["parameters"]) == first | {"backbone", "seed"}
+
+
 @pytest.mark.parametrize("name", ["grouping", "identification", "decision"])
 def test_a_file_with_an_unknown_setting_is_refused(tmp_path, name):
     learnt_families().save(tmp_path / "model")

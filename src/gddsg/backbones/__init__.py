@@ -11,7 +11,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from gddsg.backbones.base import Backbone, Preprocess
-from gddsg.backbones.efficientnet_lite import IMAGE_SIZES, EfficientNetLite
 from gddsg.backbones.feature_cache import FeatureCache, cache_folder
 from gddsg.errors import BackboneError
 
@@ -37,6 +36,9 @@ def load_backbone(name: str = DEFAULT_BACKBONE, device: str | None = None, folde
     device : torch device; a GPU if there is one, unless named.
     folder : where exported networks are kept; the user's cache folder unless named.
     """
+    # backbones are imported when they are needed, which may be never: see photos/recognition.py
+    from gddsg.backbones.efficientnet_lite import IMAGE_SIZES, EfficientNetLite
+
     kind, _, rest = PRESETS.get(name, name).partition(":")
     device = device or _best_device()
     if kind in IMAGE_SIZES and not rest:

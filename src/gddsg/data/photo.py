@@ -54,7 +54,8 @@ class Photo:
         if self.pixels is not None:
             return np.array(self.pixels.shape, dtype="<u4").tobytes() + np.ascontiguousarray(self.pixels).tobytes()
         try:
-            return Path(self.name if self.path is None else self.path).read_bytes()
+            with (self.path or Path(self.name)).open("rb", buffering=0) as file:  # half the time of read_bytes
+                return file.read()
         except OSError as error:
             raise PhotoError(f"{self.name}: cannot be read ({error.strerror or error})") from error
 

@@ -127,9 +127,16 @@ def test_results_are_means_and_intervals_over_random_orders(tmp_path):
 def test_order_metrics_by_position_and_by_class(tmp_path):
     rows = {row[0]: row[1:] for row in page_of(SMALL, tmp_path).named("Class orders")}
     # positions of gddsg: 60, 70, 80 and 80, 60, 70, that is ranges of 20, 10 and 10; its classes never move
-    assert rows["gddsg"] == ["20.00", "13.33", "0.00", "0.00", "70.00 (every order)", "0.00"]
+    assert rows["gddsg"] == ["2", "20.00", "13.33", "0.00", "0.00", "70.00 (every order)", "0.00"]
     # positions of ranpac: 60, 66, 72 and 72, 60, 60; of its classes only b moves, by 6; the hardest order gives 50
-    assert rows["ranpac"] == ["12.00", "10.00", "6.00", "2.00", "50.00 (hardest)", "16.00"]
+    assert rows["ranpac"] == ["2", "12.00", "10.00", "6.00", "2.00", "50.00 (hardest)", "16.00"]
+
+
+def test_ranges_rank_only_learners_of_as_many_orders(tmp_path):
+    once_more = [{**record, "run": f"{record['run']}3", "order": "seed 3"} for record in SMALL[:1]]
+    assert (once_more[0]["learner"], once_more[0]["order"]) == ("gddsg", "seed 3")
+    assert any(title.startswith("Class orders") for title in page_of(SMALL, tmp_path).marks)
+    assert not any(title.startswith("Class orders") for title in page_of([*SMALL, *once_more], tmp_path).marks)
 
 
 def test_best_is_bold_and_second_underlined_among_those_that_keep_to_the_rules(tmp_path):

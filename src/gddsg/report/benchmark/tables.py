@@ -27,13 +27,18 @@ Ours = tuple[Contest, Entry]
 
 @dataclass(frozen=True)
 class Column:
-    """One column: what it is called, which direction is better (+1, −1, 0 for neither) and what it shows."""
+    """One column: what it is called, which direction is better (+1, −1, 0 for neither) and what it shows.
+
+    ``over_orders`` marks a value that can only get worse with more class orders, so that it ranks a learner beside
+    those run in as many.
+    """
 
     title: str
     better: int
     value: Callable[[Entry], float | None]
     show: Callable[[Entry], str]
     digits: int = 2
+    over_orders: bool = False
 
 
 def plain(value: float | None, digits: int = 2) -> str:
@@ -68,6 +73,7 @@ def _of_orders(title: str, better: int, name: str) -> Column:
         better,
         value=lambda entry: entry.order_metric(name),
         show=lambda entry: plain(entry.order_metric(name)),
+        over_orders=True,
     )
 
 
@@ -93,11 +99,12 @@ RESULTS = (
     Column("Groups", 0, _groups, lambda entry: with_interval(entry.final_groups, 1), 1),
 )
 ORDERS_AND_COST = (
+    Column("Orders", 0, lambda entry: float(len(entry.drawn)), lambda entry: str(len(entry.drawn)), 0),
     _of_orders("MOPD\u00a0↓", -1, "mopd"),
     _of_orders("AOPD\u00a0↓", -1, "aopd"),
     _of_orders("OPD by class, max\u00a0↓", -1, "class_max"),
     _of_orders("OPD by class, mean\u00a0↓", -1, "class_mean"),
-    Column("Worst A_N\u00a0↑", 1, lambda entry: entry.order_metric("worst"), _worst),
+    Column("Worst A_N\u00a0↑", 1, lambda entry: entry.order_metric("worst"), _worst, over_orders=True),
     _of_orders("Range of A_N\u00a0↓", -1, "spread"),
     _measured("Learning, s\u00a0↓", -1, "seconds_learning", 1),
     _measured("Predicting, s\u00a0↓", -1, "seconds_predicting", 1),
@@ -112,7 +119,8 @@ def result_tables(contests: Sequence[Contest]) -> list[Table]:
         (
             "Class orders and cost",
             ORDERS_AND_COST,
-            "How far results move with the class order, what the whole stream takes and what is carried on in the end.",
+            "How far results move with the class order, what the whole stream takes and what is carried on in the end. "
+            "Ranges only grow with more orders, so learners run in fewer are not ranked by them.",
         ),
     ]
     if len(contests) > 2 and all(len(contest.entries) <= _MERGED_ENTRIES for contest in contests):
@@ -270,7 +278,9 @@ def _filled(column: Column, entries: Sequence[Entry]) -> bool:
 
 def _marks(competitors: Sequence[Entry], column: Column) -> dict[str, str]:
     """Names of the best and the second best; values that look the same rank the same, and if all do, none is best."""
-    values = {entry.name: column.value(entry) for entry in competitors}
+    most = max((len(entry.drawn) for entry in competitors), default=0)
+    ranked = [entry for entry in competitors if not column.over_orders or len(entry.drawn) == most]
+    values = {entry.name: column.value(entry) for entry in ranked}
     rounded = {name: round(value, column.digits) for name, value in values.items() if value is not None}
     ranking = sorted(set(rounded.values()), reverse=column.better > 0)
     if not column.better or len(ranking) < 2:
