@@ -210,19 +210,20 @@ def test_processes_end_with_a_killed_runner(root, tmp_path):
     script = tmp_path / "call.py"
     script.write_text(CALL)
     process = subprocess.Popen([sys.executable, script, root, tmp_path / "out.jsonl"], start_new_session=True)
-    deadline = time.time() + 60
-    while time.time() < deadline and len(_members(process.pid)) < 2:
+    deadline = time.time() + 120
+    while not (members := _members(process.pid)) and time.time() < deadline:
         time.sleep(0.1)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    while time.time() < deadline and _members(process.pid):
+    assert members
+    while _members(process.pid) and time.time() < deadline:
         time.sleep(0.2)
     assert not _members(process.pid)
 
 
 def _members(session):
     """Living processes of a session that do the runs."""
-    found = subprocess.run(["ps", "-o", "pid=,stat=,args=", "-s", str(session)], capture_output=True, text=True)
+    found = subprocess.run(["ps", "-ww", "-o", "pid=,stat=,args=", "-s", str(session)], capture_output=True, text=True)
     rows = [line.split(None, 2) for line in found.stdout.splitlines()]
     return [row for row in rows if not row[1].startswith("Z") and "spawn_main" in row[2]]
 

@@ -16,7 +16,7 @@ def fourier_weights(feature_dim: int, n_frequencies: int, seed: int) -> tuple[Te
     NumPy freezes the stream of its legacy generator, as :func:`gddsg.core.projection.projection_weights` explains.
     """
     generator = np.random.RandomState(seed)
-    frequencies = generator.standard_normal((feature_dim, n_frequencies)).astype(np.float32)
+    frequencies = generator.standard_normal((feature_dim, n_frequencies))
     return torch.from_numpy(frequencies), torch.from_numpy(generator.uniform(0, 2 * np.pi, n_frequencies))
 
 
@@ -30,6 +30,6 @@ def fourier_features(vectors: Tensor, n_frequencies: int, gamma: float, seed: in
     Rahimi and Recht, "Random features for large-scale kernel machines", 2007.
     https://papers.nips.cc/paper_files/paper/2007/hash/013a006f03dbc5392effeb8f18fda755-Abstract.html
     """
-    frequencies, phases = fourier_weights(vectors.shape[1], n_frequencies, seed)
-    angles: Tensor = vectors.double() @ ((2 * gamma) ** 0.5 * frequencies.to(vectors.device, torch.float64))
-    return angles.add_(phases.to(vectors.device)).cos_().mul_((2 / n_frequencies) ** 0.5)
+    frequencies, phases = (part.to(vectors.device) for part in fourier_weights(vectors.shape[1], n_frequencies, seed))
+    angles: Tensor = ((2 * gamma) ** 0.5 * vectors.double()) @ frequencies
+    return angles.add_(phases).cos_().mul_((2 / n_frequencies) ** 0.5)
