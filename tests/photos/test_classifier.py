@@ -534,6 +534,7 @@ from pathlib import Path
 from tiny_backbone import Means
 from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.photos import PhotoClassifier, classifier as module
+import gddsg.learners.gddsg  # takes seconds; the kills are to hit the work, not the import
 module.load_backbone = lambda name, device=None: Means()
 folder = Path(sys.argv[2])
 with FeatureCache(folder / "cache") as cache:
