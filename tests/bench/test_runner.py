@@ -1,8 +1,8 @@
 """The runner: records, resumption after kills, and failures that stop nobody else."""
 
+import errno
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -118,9 +118,44 @@ def test_foreign_files_are_refused_and_left_alone(root, tmp_path):
     out = tmp_path / "notes.txt"
     for content in ("my thesis\nchapter 1\n", '{"a": 1}\n', "[1, 2]\n"):
         out.write_text(content)
-        with pytest.raises(DataError, match="Line 1"):
-            run_experiment(small(), out, root, workers=0)
+        for fresh in (False, True):
+            with pytest.raises(DataError, match="Line 1"):
+                run_experiment(small(), out, root, workers=0, fresh=fresh)
         assert out.read_text() == content
+
+
+def test_a_fresh_run_leaves_the_records_of_other_experiments(root, tmp_path):
+    out = tmp_path / "records.jsonl"
+    run_experiment(small(orders=1, tasks=4), out, root, workers=0)
+    (other,) = read_records(out)
+    run_experiment(small(orders=1), out, root, workers=0)
+    assert run_experiment(small(orders=1), out, root, workers=0, fresh=True).done_before == 0
+    assert read_records(out)[0] == other
+    assert len(read_records(out)) == 2
+
+
+def test_a_disk_that_is_full_is_said_so(root, tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    out = tmp_path / "records.jsonl"
+    run_experiment(small(orders=1), out, root, workers=0)
+    before = out.read_bytes()
+    monkeypatch.setattr("gddsg.bench.records.os.fsync", full)
+    with pytest.raises(DataError, match="No space left"):
+        run_experiment(small(orders=2), out, root, workers=0)
+    assert out.read_bytes() == before
+
+
+def test_a_metric_that_is_not_defined_is_left_out(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "gddsg.bench.execution.closing_metrics", lambda *_: {"accuracy_in_group": float("nan"), "ECE": 0.1}
+    )
+    out = tmp_path / "records.jsonl"
+    assert run_experiment(small(orders=1), out, root, workers=0).failed == 0
+    (record,) = read_records(out)
+    assert "accuracy_in_group" not in record["metrics"]
+    assert record["metrics"]["ECE"] == 10.0
 
 
 def test_a_learner_that_raises_stops_nobody_else(root, tmp_path):
@@ -192,15 +227,13 @@ def test_kills_change_nothing_in_the_end(root, tmp_path):
     script, out = tmp_path / "call.py", tmp_path / "killed.jsonl"
     script.write_text(CALL)
     subprocess.run([sys.executable, script, root, tmp_path / "whole.jsonl"], check=True, timeout=300)
-    moments, killed = random.Random(0), 0
-    for _ in range(4):
+    killed = 0
+    for records in (0, 1, 4, 7):  # of twelve; the first kill hits the start
         process = subprocess.Popen([sys.executable, script, root, out], start_new_session=True)
-        try:
-            process.wait(timeout=moments.uniform(4, 12))
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)  # the runner alone: its processes have to notice by themselves
-            process.wait()
-            killed += 1
+        while process.poll() is None and (not out.exists() or out.read_bytes().count(b"\n") < records):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)  # the runner alone: its processes have to notice by themselves
+        killed += process.wait() == -signal.SIGKILL
     subprocess.run([sys.executable, script, root, out], check=True, timeout=300)
     assert killed
     assert list(map(timeless, read_records(out))) == list(map(timeless, read_records(tmp_path / "whole.jsonl")))

@@ -13,8 +13,8 @@ from gddsg.evaluation.protocol import (
     RELEASED,
     closing_metrics,
     evaluate_stream,
+    shuffled_pool,
     state_bytes,
-    test_pool,
 )
 
 
@@ -50,7 +50,7 @@ def test_a_learner_sees_the_present_task_and_bare_inputs(stream):
 
 
 def test_test_samples_of_all_tasks_are_mixed(stream):
-    pool = test_pool(stream, 3, 0)
+    pool = shuffled_pool(stream, 3, 0)
     first_half = {label for label in pool.labels[: len(pool.labels) // 2].tolist()}
     assert first_half == set(stream.order)
     changes = int((pool.labels[1:] != pool.labels[:-1]).sum())

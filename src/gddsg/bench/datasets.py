@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +13,7 @@ from gddsg.data import DATASETS, FeatureDataset, feature_file, load_dataset, wri
 from gddsg.data.dataset import ImageDataset
 from gddsg.errors import DataError
 from gddsg.photos import embed_dataset
-
-Progress = Callable[[int, int], None]
+from gddsg.photos.threads import Progress
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from gddsg.data.orders import (
 from gddsg.evaluation import metrics
 from gddsg.evaluation.protocol import PROTOCOLS, StepResult, closing_metrics, evaluate_stream
 
-_PACKAGES = ("gddsg", "numpy", "torch", "scikit-learn", "scipy", "lightgbm")
+_PACKAGES = ("gddsg", "numpy", "torch", "scikit-learn", "scipy", "lightgbm", "umap-learn")
 
 
 def run_id(run: Run, source: FeatureSource) -> str:
@@ -184,7 +184,7 @@ def _metrics(steps: list[StepResult], stream: Stream, closing: dict[str, float])
             "BWT": metrics.backward_transfer(metrics.task_matrix(table, stream.sizes)),
         }
     return {
-        **{name: round(100 * value, 3) for name, value in shares.items()},
+        **{name: round(100 * value, 3) for name, value in shares.items() if not np.isnan(value)},
         "seconds_learning": round(sum(step.seconds_learning for step in steps), 3),
         "seconds_predicting": round(sum(step.seconds_predicting for step in steps), 3),
         "state_MB": round(steps[-1].state_bytes / 1e6, 3),

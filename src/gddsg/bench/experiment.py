@@ -33,7 +33,7 @@ class LearnerSpec:
     name : what tables call it.
     method : its name in :data:`METHODS`.
     parameters : of its constructor, as far as they differ from the defaults.
-    protocol : its name in :data:`gddsg.evaluation.PROTOCOLS`.
+    protocol : its name in :data:`gddsg.evaluation.protocol.PROTOCOLS`.
     orders, tasks : in place of the experiment's.
     only_last : test after the last task only.
     """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def _record(line: bytes, path: Path, number: int) -> Record:
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:
     """Add a line, and have it on the disk before going on."""
-    with Path(path).open("ab") as file:
+    with _written(path), Path(path).open("ab") as file:
         file.write(_line(record))
         file.flush()
         os.fsync(file.fileno())
@@ -54,11 +55,30 @@ def append_record(path: Path, record: Mapping[str, Any]) -> None:
 def write_records(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Replace the file in one step."""
     temporary = Path(path).with_name(f".{Path(path).name}.tmp")
-    with temporary.open("wb") as file:
-        file.writelines(_line(record) for record in records)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    with _written(path):
+        with temporary.open("wb") as file:
+            file.writelines(_line(record) for record in records)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+
+
+def make_folder(path: Path) -> None:
+    """The folder that the records are to be in."""
+    with _written(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """A full disk or a folder one may not write to is said in so many words; whole lines that are there stay."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"The records {path} cannot be written ({error.strerror}). What is in them is kept; make room, or name "
+            "another file with --out, and start again."
+        ) from error
 
 
 def _line(record: Mapping[str, Any]) -> bytes:

@@ -20,11 +20,12 @@ from filelock import FileLock, Timeout
 from threadpoolctl import threadpool_limits
 
 from gddsg.backbones.base import available_cores
-from gddsg.bench.datasets import FeatureSource, Progress, locate
+from gddsg.bench.datasets import FeatureSource, locate
 from gddsg.bench.execution import execute, run_head, run_id
 from gddsg.bench.experiment import Experiment, Run, planned_runs
-from gddsg.bench.records import Record, append_record, read_records, write_records
+from gddsg.bench.records import Record, append_record, make_folder, read_records, write_records
 from gddsg.errors import DataError, GddsgError
+from gddsg.photos.threads import Progress
 
 
 @dataclass(frozen=True)
@@ -63,14 +64,15 @@ def run_experiment(
     root : folder of feature files and data sets.
     workers : processes; as many as there are cores, unless told. With 0 everything is run in this very process, which
         saves their start but has a run that kills its process kill them all.
-    fresh : run everything again.
+    fresh : run everything of this experiment again; records of others stay.
     progress, embedding : called with what is done and what is to be done: runs, and photos.
     """
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     with _sole_writer(out), tempfile.TemporaryDirectory() as work:
         jobs, lost = _jobs(experiment, root, Path(work), embedding)
-        known = {} if fresh or not out.exists() else {record["run"]: record for record in read_records(out)}
-        done = {id: record for id, record in known.items() if "error" not in record}
+        known = {record["run"]: record for record in read_records(out)} if out.exists() else {}
+        again = {job.id for job in jobs} if fresh else set()
+        done = {id: record for id, record in known.items() if "error" not in record and id not in again}
         todo = [job for job in jobs if job.id not in done]
         write_records(out, [*done.values()])  # without failures and without a line that a kill has cut off
         before = len(jobs) - len(todo)

@@ -112,10 +112,13 @@ def list_(
         rows = [{"file": str(path), "title": one.title, "runs": len(list(planned_runs(one)))} for path, one in found]
         print_json({"experiments": rows, "learners": list(LEARNERS)})
         return
+    if not found:
+        out.print(f"There is no experiment (.toml) in {escaped(folder)}; name another folder, or run --features FILE.")
     shown = new_table("experiment", "runs", "title")
     for path, one in found:
         shown.add_row(escaped(path), str(len(list(planned_runs(one)))), escaped(one.title))
-    out.print(shown)
+    if found:
+        out.print(shown)
     out.print(f"Learners: {', '.join(LEARNERS)}")
 
 

@@ -1,4 +1,7 @@
-"""Judging learners: metrics as pure functions on arrays."""
+"""Judging learners: metrics as pure functions on arrays, :mod:`.protocol`, :mod:`.leak_check` and :mod:`.released`.
+
+Only the metrics are imported here; the others need torch, which who evaluates photos may not have loaded yet.
+"""
 
 from gddsg.evaluation.metrics import (
     Interval,

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from gddsg.data.dataset import FeatureDataset
 from gddsg.data.stream import Stream, class_stream
-from gddsg.evaluation.protocol import HONEST, Labels, Protocol, TestPool, test_pool
+from gddsg.evaluation.protocol import HONEST, Labels, Protocol, TestPool, shuffled_pool
 
 _ALONE = 48
 
@@ -63,7 +63,7 @@ def leak_check(
     order = tuple(np.unique(dataset.train_labels).tolist())
     sizes = tuple(len(part) for part in np.array_split(np.arange(len(order)), n_tasks))
     stream = class_stream(dataset, order, sizes)
-    pool = test_pool(stream, n_tasks - 1, seed)
+    pool = shuffled_pool(stream, n_tasks - 1, seed)
     learnt = _learnt(learner, stream, n_tasks)
     expected = protocol.predict(learnt, pool)
     return LeakReport(
@@ -104,7 +104,7 @@ def _future(
 ) -> dict[str, int]:
     """Alter what comes later: fewer classes, other features, other labels."""
     now = len(stream.sizes) // 2
-    pool = test_pool(stream, now - 1, 0)
+    pool = shuffled_pool(stream, now - 1, 0)
     expected = protocol.predict(_learnt(learner, stream, now), pool)
     later = np.flatnonzero(~np.isin(dataset.train_labels, list(stream.seen(now - 1))))
     relabelled = dataset.train_labels.copy()

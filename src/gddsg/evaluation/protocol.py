@@ -145,16 +145,13 @@ PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in (HONES
 """The protocols by name."""
 
 
-def test_pool(stream: Stream, step: int, seed: int) -> TestPool:
+def shuffled_pool(stream: Stream, step: int, seed: int) -> TestPool:
     """The test samples of all classes seen after task ``step``, shuffled."""
     ends = np.cumsum(stream.sizes)[: step + 1].tolist()
     tasks = tuple(tuple(stream.order[a:b]) for a, b in zip([0, *ends[:-1]], ends, strict=True))
     rows = np.flatnonzero(np.isin(stream.test_labels, list(stream.seen(step))))
     rows = np.random.default_rng([seed, step]).permutation(rows)
     return TestPool(stream.test_features[rows], stream.test_labels[rows], tasks)
-
-
-test_pool.__test__ = False  # type: ignore[attr-defined]
 
 
 def evaluate_stream(
@@ -177,7 +174,7 @@ def evaluate_stream(
         learning += perf_counter() - start
         if only_last and step < len(stream.sizes) - 1:
             continue
-        pool, size = test_pool(stream, step, seed), state_bytes(learner)
+        pool, size = shuffled_pool(stream, step, seed), state_bytes(learner)
         start = perf_counter()
         predictions = protocol.predict(learner, pool)
         predicting = perf_counter() - start
@@ -201,7 +198,7 @@ def closing_metrics(
 
     ``last`` is the last result of :func:`evaluate_stream` with the same seed.
     """
-    pool, found = test_pool(stream, len(stream.sizes) - 1, seed), {}
+    pool, found = shuffled_pool(stream, len(stream.sizes) - 1, seed), {}
     if protocol is HONEST and hasattr(learner, "predict_proba"):
         found["ECE"] = expected_calibration_error(learner.predict_proba(pool.features), pool.labels, learner.classes_)
     if protocol.identify is not None and hasattr(learner, "class_groups_"):
