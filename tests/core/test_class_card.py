@@ -9,6 +9,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gddsg.core.card_format import pack, unpack
 from gddsg.core.class_card import (
     HELD_OUT_ONE_IN,
     MIN_HELD_OUT,
@@ -237,17 +238,21 @@ def test_factors_are_cut_to_the_ranks_of_their_use():
     assert (head_rank(32), held_out_rank(32), head_rank(1), held_out_rank(7)) == (8, 4, 1, 1)
 
 
-def test_views_are_kept_where_they_can_be_of_use():
-    signed = card_features()
-    positive = signed.abs()
-    assert (ClassCard.of(positive, same, RANK).raw, ClassCard.of(signed, same, RANK, plain=True).root) == (None, None)
-    for features in (signed, positive):
-        plain = ClassCard.of(features, same, RANK, plain=True)
+def test_both_views_are_kept_unless_features_stay_plain():
+    for features in (card_features(), card_features().abs()):
+        plain, card = ClassCard.of(features, same, RANK, plain=True), ClassCard.of(features, same, RANK)
+        assert plain.root is None
         assert_close(plain.raw.total, features.double().sum(0))
-        assert_close(ClassCard.of(features, same, RANK).root.total, signed_root(features.double()).sum(0))
-    few = positive[:10]  # 60 numbers do not show that no feature is ever negative
-    assert_close(ClassCard.of(few, same, RANK).raw.total, few.double().sum(0))
-    assert ClassCard.of(positive[:11], same, RANK).raw is None
+        assert_close(card.raw.total, features.double().sum(0))
+        assert_close(card.root.total, signed_root(features.double()).sum(0))
+
+
+def test_a_single_negative_number_makes_a_card_signed():
+    features = card_features().abs()
+    features[3] = -0.0
+    assert not ClassCard.of(features, same, RANK).signed
+    features[7, 2] = -0.25
+    assert ClassCard.of(features, same, RANK).signed
 
 
 @pytest.mark.parametrize("n", [1, 2, 40, 1500])
@@ -324,10 +329,31 @@ def test_merged_cards_are_cut_to_their_ranks_again():
 
 
 def test_a_merged_card_keeps_a_view_only_if_both_had_it():
+    both, plain = (ClassCard.of(card_features(), same, RANK, plain=plain) for plain in (False, True))
+    assert both.merge(plain, RANK).root is None
+    assert both.merge(plain, RANK).raw.count == 80
+    assert both.merge(both, RANK).root.count == 80
+
+
+def test_a_merged_card_is_signed_if_either_was():
     signed, positive = (ClassCard.of(f, same, RANK) for f in (card_features(), card_features().abs()))
-    assert signed.merge(positive, RANK).raw is None
-    assert signed.merge(positive, RANK).root.count == 80
-    assert signed.merge(signed, RANK).raw.count == 80
+    pairs = [(signed, positive), (positive, signed), (signed, signed), (positive, positive)]
+    assert [a.merge(b, RANK).signed for a, b in pairs] == [True, True, True, False]
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_cards_of_files_from_before_the_sign_was_noted_can_be_read(signed):
+    """They had a plain view for signed features alone."""
+    features = card_features() if signed else card_features().abs()
+    card = ClassCard.of(features, same, RANK)
+    scalars, arrays = unpack(card.to_bytes())
+    del scalars["signed"]
+    if not signed:
+        scalars = {name: value for name, value in scalars.items() if not name.startswith("raw.")}
+        arrays = {name: value for name, value in arrays.items() if not name.startswith("raw.")}
+    old = ClassCard.from_bytes(pack(scalars, arrays))
+    assert (old.signed, old.raw is not None) == (signed, signed)
+    assert_same_moments(old.root, card.root)
 
 
 # Held-out samples.

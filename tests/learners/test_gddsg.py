@@ -8,6 +8,7 @@ import subprocess
 import sys
 import weakref
 from contextlib import closing
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from textwrap import dedent
@@ -957,7 +958,7 @@ def test_a_new_class_costs_its_own_group_and_scatter_only(counted):
     model = GDDSG(**SMALL, decision="hard").fit(X, y)
     model.predict(fresh)
     assert len(heads) == len(model.class_groups_) > 2
-    assert len(scatters) == len(model.classes_)
+    assert len(scatters) == 2 * len(model.classes_)  # of both views
     for again in range(2):
         heads.clear(), scatters.clear()
         model.predict(fresh)
@@ -969,7 +970,7 @@ def test_a_new_class_costs_its_own_group_and_scatter_only(counted):
     model.predict(np.concatenate([fresh, lonely]))
     (home,) = (group for group in model.class_groups_ if "lonely" in group)
     assert heads == [{model.cards_[label] for label in home}]
-    assert scatters == [model.cards_["lonely"].root]
+    assert scatters == [model.cards_["lonely"].root, model.cards_["lonely"].raw]
 
 
 def test_more_samples_cost_the_group_of_their_class_only(counted):
@@ -983,7 +984,7 @@ def test_more_samples_cost_the_group_of_their_class_only(counted):
     assert model.class_groups_ == groups
     (home,) = (group for group in groups if "c09" in group)
     assert heads == [{model.cards_[label] for label in home}]
-    assert len(scatters) == 2  # the old card's scatter is taken away, the new one's added
+    assert len(scatters) == 4  # in both views the old card's scatter is taken away and the new one's added
 
 
 @pytest.mark.parametrize("scale", [0.25, 0.5, 1, 2, 4])  # at one of them both fits round their factors alike
@@ -1023,13 +1024,24 @@ def test_signed_features_take_the_view_their_cards_ask_for(transform, spread, vi
 
 
 @pytest.mark.parametrize("spread", [0.6, 1.0])
-def test_features_that_are_never_negative_take_the_root(spread):
+def test_where_little_is_at_stake_the_sign_of_the_features_decides(spread):
     X, y, _ = gaussians(n=60, spread=spread)
+    assert GDDSG(**SMALL).fit(X, y)._derived.view == "raw"
+    assert GDDSG(**SMALL).fit(X - X.min() + 9, y)._derived.view == "root"  # so far from 0 a root changes little
+
+
+def test_non_negative_features_stay_plain_where_their_cards_promise_far_fewer_errors():
+    """Gaussian classes, some of whose values are cut off at 0: a root would stretch what lies near it."""
+    rng = np.random.default_rng(0)
+    centres = 2 + 2 * (rng.random((8, 32)) < 0.3)
+    X, fresh = (np.concatenate([rng.normal(c, 1, (60, 32)).clip(0) for c in centres]) for _ in range(2))
+    y = np.repeat(np.arange(8), 60)
     model = GDDSG(**SMALL).fit(X, y)
-    assert model._derived.view == "raw"  # as Gaussian classes, they would rather be left as they are
-    shifted = GDDSG(**SMALL).fit(X - X.min(), y)
-    assert all(card.raw is None for card in shifted.cards_.values())
-    assert shifted._derived.view == "root"
+    assert model._derived.view == "raw"
+    with_roots = GDDSG(**SMALL).fit(X, y)
+    with_roots._set_cards({k: replace(card, raw=None) for k, card in model.cards_.items()})
+    assert with_roots._derived.view == "root"
+    assert np.mean(model.predict(fresh) == y) > np.mean(with_roots.predict(fresh) == y) > 0.5
 
 
 def test_signed_and_non_negative_classes_get_along_in_any_order():
@@ -1037,7 +1049,7 @@ def test_signed_and_non_negative_classes_get_along_in_any_order():
     y_all = np.concatenate([y, y[y < 2] + 4])
     X_all, fresh_all = (np.concatenate([Z, np.abs(Z[y < 2]) + 2]) for Z in (X, fresh))
     expected = GDDSG(**SMALL).fit(X_all, y_all)
-    assert [card.raw is None for card in expected.cards_.values()] == [False] * 4 + [True] * 2
+    assert [card.signed for card in expected.cards_.values()] == [True] * 4 + [False] * 2
     assert np.mean(expected.predict(fresh_all) == y_all) > 0.97
     for seed in range(4):
         order = np.random.default_rng(seed).permutation(6)
@@ -1047,13 +1059,21 @@ def test_signed_and_non_negative_classes_get_along_in_any_order():
         np.testing.assert_allclose(model.predict_proba(fresh_all), expected.predict_proba(fresh_all), rtol=0, atol=1e-9)
 
 
-def test_forgetting_the_last_non_negative_class_frees_the_choice_of_the_view():
+def test_one_signed_class_makes_a_model_signed_until_it_is_forgotten():
     X, y, _ = gaussians(n_classes=4, n=60, spread=0.6)
-    model = GDDSG(**SMALL).fit(X, y)
-    assert model._derived.view == "raw"
-    model.partial_fit(np.abs(X[:60]), [9] * 60)
+    model = GDDSG(**SMALL).fit(X - X.min() + 9, y)
     assert model._derived.view == "root"
-    assert model.forget(9)._derived.view == "raw"
+    model.partial_fit(X[:60] - 9, [9] * 60)
+    assert model._derived.view == "raw"
+    assert model.forget(9)._derived.view == "root"
+
+
+def test_a_model_of_cards_without_a_view_uses_the_one_that_all_have():
+    X, y, fresh = gaussians(n_classes=4, n=60, spread=0.6)
+    model = GDDSG(**SMALL).fit(X, y)
+    model._set_cards({k: replace(card, raw=None) if k == 2 else card for k, card in model.cards_.items()})
+    assert model._derived.view == "root"
+    assert np.mean(model.predict(fresh) == y) > 0.9
 
 
 # Company.

@@ -24,7 +24,6 @@ SampleIds = np.ndarray[Any, np.dtype[np.uint64]]
 
 _CHUNK_ROWS = 1024
 _SUBSPACE_STEPS = 4
-_ENOUGH_TO_TELL_SIGN = 64
 _EIGENVALUE_FLOOR = 1e-6  # relative to the largest: below it a float32 direction is rounding noise
 
 
@@ -149,11 +148,6 @@ def content_hash(features: Tensor) -> np.ndarray[Any, np.dtype[np.uint64]]:
     return np.asarray(hashes * np.uint64(0x9E3779B97F4A7C15))
 
 
-def _may_be_signed(features: Tensor) -> bool:
-    """False where so many numbers without a single negative one show that the backbone gives none."""
-    return features.numel() < _ENOUGH_TO_TELL_SIGN or bool((features < 0).any())
-
-
 def held_out_rows(hashes: np.ndarray[Any, np.dtype[np.uint64]]) -> Tensor:
     """Which samples are held out: a matter of their content alone."""
     return torch.from_numpy((hashes >> np.uint64(32)) % np.uint64(HELD_OUT_ONE_IN) == 0)
@@ -168,8 +162,8 @@ class ClassCard:
     count : number of samples.
     feature_sum, unit_sum : ``(feature_dim,)`` float64, sums of x and of x / ‖x‖; centroid and mean cosine to it.
     square_sum : sum of ‖x‖², for the Euclidean radius.
-    root, raw : moments of the signed-root and of the plain features; ``raw`` only where a feature was negative,
-        since non-negative features always take the root, and ``root`` only where a transform is allowed.
+    signed : whether a feature was negative.
+    root, raw : moments of the signed-root and of the plain features; ``root`` only where a transform is allowed.
     projected, held_out : moments of the projected features h(x): of the learning share and of the held-out share.
     sample_ids : ``(≤ count,)`` uint64, sorted; ids of the samples that were given one, so that none is learnt twice.
     """
@@ -178,6 +172,7 @@ class ClassCard:
     feature_sum: Tensor
     unit_sum: Tensor
     square_sum: float
+    signed: bool
     root: Moments | None
     raw: Moments | None
     projected: Moments
@@ -196,7 +191,7 @@ class ClassCard:
     ) -> ClassCard:
         """The card of a class from its samples ``(n, feature_dim)``; the order of the rows does not matter.
 
-        ``plain`` keeps the moments of the plain features whatever their sign, and those alone.
+        ``plain`` keeps no moments but those of the plain features.
         """
         features = features.float()
         hashes = content_hash(features)
@@ -211,8 +206,9 @@ class ClassCard:
             feature_sum=features.sum(0, dtype=torch.float64).cpu(),
             unit_sum=unit(features.double()).sum(0).cpu(),
             square_sum=float(features.double().square().sum()),
+            signed=bool((features < 0).any()),
             root=None if plain else Moments.of(signed_root(features), rank),
-            raw=Moments.of(features, rank) if plain or _may_be_signed(features) else None,
+            raw=Moments.of(features, rank),
             projected=Moments.of(projected[~held_out], head_rank(rank)),
             held_out=Moments.of(projected[held_out], held_out_rank(rank)),
             sample_ids=np.unique(np.empty(0, dtype=np.uint64) if sample_ids is None else sample_ids),
@@ -225,6 +221,7 @@ class ClassCard:
             feature_sum=self.feature_sum + other.feature_sum,
             unit_sum=self.unit_sum + other.unit_sum,
             square_sum=self.square_sum + other.square_sum,
+            signed=self.signed or other.signed,
             root=_merge(self.root, other.root, rank),
             raw=_merge(self.raw, other.raw, rank),
             projected=self.projected.merge(other.projected, head_rank(rank)),
@@ -271,7 +268,7 @@ _MOMENTS = ("root", "raw", "projected", "held_out")
 
 
 def _flatten(card: ClassCard) -> tuple[dict[str, float | int], dict[str, Array]]:
-    scalars: dict[str, float | int] = {"count": card.count, "square_sum": card.square_sum}
+    scalars: dict[str, float | int] = {"count": card.count, "square_sum": card.square_sum, "signed": card.signed}
     arrays = {"feature_sum": card.feature_sum.numpy(), "unit_sum": card.unit_sum.numpy()}
     if len(card.sample_ids):
         arrays["sample_ids"] = card.sample_ids
@@ -296,9 +293,10 @@ def _unflatten(scalars: dict[str, Any], views: dict[str, Array]) -> ClassCard:
         if f"{name}.count" in scalars
     }
     plain = {"count": int(scalars["count"]), "square_sum": float(scalars["square_sum"]), "root": None, "raw": None}
+    signed = bool(scalars.get("signed", "raw" in moments))  # cards once had a plain view for signed features alone
     sums = {"feature_sum": arrays["feature_sum"], "unit_sum": arrays["unit_sum"]}
     ids = views["sample_ids"].copy() if "sample_ids" in views else np.empty(0, dtype=np.uint64)
-    values: dict[str, Any] = {**plain, **sums, **moments, "sample_ids": ids}
+    values: dict[str, Any] = {**plain, **sums, **moments, "signed": signed, "sample_ids": ids}
     return ClassCard(**{field.name: values[field.name] for field in fields(ClassCard)})
 
 

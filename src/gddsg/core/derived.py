@@ -19,7 +19,7 @@ from gddsg.core.scatter_pool import SampledSpectrum, ScatterPool
 from gddsg.core.similarity_graph import Distance, Label, SimilarityGraph, similarity_graph
 from gddsg.core.transform import View
 
-_ROOT_MUST_GAIN = 0.5  # signed features take the root only if it halves the expected error: the estimate is a rough one
+_WORTH_THE_OTHER = 0.75  # times the usual view's expected error: the estimate is a rough one, so a tie changes nothing
 
 
 @dataclass(eq=False)
@@ -50,7 +50,6 @@ class Derived:
     distance : of the similarity graph.
     grouping : how classes are put into groups.
     arrived : the groups so far, where they depend on the order of arrival.
-    plain : whether the features are used as they are.
     seed : of random groups and of the voters.
     """
 
@@ -59,7 +58,6 @@ class Derived:
     distance: Distance
     grouping: Grouping
     arrived: ClassGroups
-    plain: bool
     seed: int
     _voters: dict[str, SoftVote] = field(default_factory=dict, init=False)
 
@@ -89,14 +87,15 @@ class Derived:
 
     @cached_property
     def _chosen(self) -> tuple[View, Discriminant]:
-        """The view of the features, and its discriminant, with the least expected error."""
-        signed = [card.raw is not None for card in self.cards.values()]
-        if self.plain or not all(signed):
-            view: View = "raw" if self.plain else "root"
-            return view, self._discriminant(view)
-        root, raw = self._discriminant("root"), self._discriminant("raw")
-        worth_it = root.whitening.expected_error < _ROOT_MUST_GAIN * raw.whitening.expected_error
-        return ("root", root) if worth_it else ("raw", raw)
+        """The view of the features and its discriminant: the usual one, unless the other has a far smaller error."""
+        cards = self.cards.values()
+        by_habit: tuple[View, View] = ("raw", "root") if any(card.signed for card in cards) else ("root", "raw")
+        views = [view for view in by_habit if all(getattr(card, view) is not None for card in cards)]
+        chosen, *others = [(view, self._discriminant(view)) for view in views]
+        for other in others:
+            if other[1].whitening.expected_error < _WORTH_THE_OTHER * chosen[1].whitening.expected_error:
+                return other
+        return chosen
 
     def _discriminant(self, view: View) -> Discriminant:
         moments = {label: getattr(card, view) for label, card in self.cards.items()}

@@ -235,10 +235,12 @@ def continue_below(scores: Tensor, linear: Tensor, candidates: Tensor) -> Tensor
 
 
 def choose_shrinkage(values: Tensor, vectors: Tensor, means: Tensor, counts: Tensor, dof: float) -> tuple[float, float]:
-    """The shrinkage g with the least expected error against each class's nearest rivals, and that error.
+    """The shrinkage g with the least expected error against each class's nearest rivals, and its heavy-tailed error.
 
     For H = T_0⁻¹, a = tr((1-g) S H)/dof and 1+d = 1/(1-a), the margin of a fresh sample of class i against class j has
     mean ``D/2 - (1+d) tr(S H)/n_i`` with ``D = δᵀ H δ``, ``δ = μ_i - μ_j``, and deviation ``(1+d) sqrt(δᵀ H S H δ)``.
+    Errors are those of Gaussian margins; but to compare feature spaces, which may be far from Gaussian, the error of
+    the chosen g is given as if margins had the heavier tails of a logistic distribution.
     Shrinkages with a > 1/2 are left out: with so few samples S says nothing of most directions, and the estimate fails.
     ``values`` and ``vectors`` are the spectrum of S, ``means`` ``(n_classes, dim)`` the class means.
     """
@@ -257,11 +259,12 @@ def choose_shrinkage(values: Tensor, vectors: Tensor, means: Tensor, counts: Ten
     margin = gaps @ inverse / 2 - inflation * trace / counts[first, None]
     deviation = inflation * (gaps @ (inverse.square() * values[:, None])).sqrt()
     # in logarithms: the errors of well separated classes would all be rounded to zero
-    log_errors = torch.special.log_ndtr(-margin / deviation.clamp(min=1e-300)).logsumexp(0) - math.log(len(gaps))
+    odds = margin / deviation.clamp(min=1e-300)
+    log_errors = torch.special.log_ndtr(-odds).logsumexp(0)
     trusted = optimism <= _MAX_OPTIMISM
     trusted[-1] = True
     best = int(torch.where(trusted, log_errors, torch.inf).argmin())
-    return SHRINKAGE_GRID[best], math.exp(float(log_errors[best]))
+    return SHRINKAGE_GRID[best], float(torch.sigmoid(-odds[:, best]).mean())
 
 
 def _nearest(points: Tensor) -> tuple[Tensor, Tensor]:

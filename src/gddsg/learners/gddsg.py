@@ -55,8 +55,8 @@ class GDDSG(Learner):
         ``"tree"`` or ``"mlp"``.
     decision : ``"soft"`` weighs all groups by their probability; ``"hard"`` commits to the likeliest group and takes
         its head's best class, as the paper does; ``"ungated"`` lets the heads of all groups compete, for comparison.
-    feature_transform : ``"auto"`` takes the square root of non-negative features, and for others chooses from the cards
-        between a sign-preserving root and none; ``"none"`` leaves features as they are.
+    feature_transform : ``"auto"`` takes the square root of non-negative features and leaves others as they are, unless
+        the cards promise far fewer errors the other way round; ``"none"`` always leaves features as they are.
     distance : between class centroids, for the similarity graph.
     backbone : fingerprint of what made the features, or None; saved, and models of different backbones do not merge.
     seed : of the random projection.
@@ -368,10 +368,8 @@ class GDDSG(Learner):
     def _derived(self) -> Derived:
         self._require_learnt()
         if self._memo.derived is None:
-            arrived, plain = getattr(self, "arrival_groups_", ()), self.feature_transform == "none"
-            self._memo.derived = Derived(
-                self.cards_, self._memo, self.distance, self.grouping, arrived, plain, self.seed
-            )
+            arrived = getattr(self, "arrival_groups_", ())
+            self._memo.derived = Derived(self.cards_, self._memo, self.distance, self.grouping, arrived, self.seed)
         return self._memo.derived
 
     @property
