@@ -274,6 +274,17 @@ def fecam_distances(X, x, model):
     return np.einsum("nd,de,ne->n", gaps, inverse, gaps)
 
 
+def test_fecam_tells_twins_apart_that_single_precision_takes_for_one():
+    X, y, fresh = overlapping_classes(n=200)
+    twins = X[y == y[0]] * np.random.default_rng(0).normal(1, 1e-6, X[y == y[0]].shape)
+    model = FeCAM().fit(np.concatenate([X, twins]), np.concatenate([y, np.full(len(twins), "twin")]))
+    labels, log_probabilities = model.predict(fresh), model.decision_function(fresh)
+    assert (labels == model.classes_[log_probabilities.argmax(1)]).all()
+    assert {y[0], "twin"} <= set(labels.tolist())
+    gaps = np.abs(log_probabilities[:, 0] - log_probabilities[:, -1])
+    assert np.quantile(gaps, 0.5) < 1e-5
+
+
 def test_fecam_keeps_no_more_rows_than_a_class_spans():
     X, y, _ = overlapping_classes(dim=100, n=10)
     model = FeCAM().fit(X, y)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gddsg.core.by_class import rows_by_class
-from gddsg.core.correlation_metric import CorrelationMetric, correlation_distances
+from gddsg.core.correlation_metric import CorrelationMetric, correlation_distances, nearest_metric
 from gddsg.core.similarity_graph import Label
 from gddsg.core.thin_scatter import ThinScatter
 from gddsg.core.transform import unit
-from gddsg.learners.base import Learner
+from gddsg.learners.base import Learner, like
 
 _ROWS_AT_ONCE = 4096
 _DISTANCE_SCALE = 30.0  # unit vectors lie within a distance of 2: unscaled, every probability would be near 1 / classes
@@ -87,11 +88,17 @@ class FeCAM(Learner):
         powers = features.double().abs().pow(self.tukey).copysign(features.double())
         return unit(powers)
 
-    def _log_probabilities(self, features: Tensor) -> Tensor:
-        chunks = features.cpu().split(_ROWS_AT_ONCE)
-        return torch.cat([(-_DISTANCE_SCALE * self._distances(chunk)).log_softmax(1) for chunk in chunks])
+    def predict(self, X: Any) -> Any:
+        """Labels of the rows of ``X``; the kind of container that came in goes out."""
+        chunks, metrics = self._inputs(X).cpu().split(_ROWS_AT_ONCE), self._metrics()
+        nearest = torch.cat([nearest_metric(metrics, self._view(chunk)) for chunk in chunks])
+        return like(self.classes_[nearest.numpy()], X)
 
-    def _distances(self, features: Tensor) -> Tensor:
-        """Squared Mahalanobis distances ``(n, n_classes)``; no class takes part in another's."""
-        metrics = [CorrelationMetric.of(self.scatters_[k], self.alpha1, self.alpha2) for k in self.classes_.tolist()]
-        return correlation_distances(metrics, self._view(features))
+    def _log_probabilities(self, features: Tensor) -> Tensor:
+        metrics, chunks = self._metrics(), features.cpu().split(_ROWS_AT_ONCE)
+        distances = torch.cat([correlation_distances(metrics, self._view(chunk)) for chunk in chunks])
+        return (-_DISTANCE_SCALE * distances).log_softmax(1)
+
+    def _metrics(self) -> list[CorrelationMetric]:
+        """How each class measures distances to its mean; no class takes part in another's."""
+        return [CorrelationMetric.of(self.scatters_[k], self.alpha1, self.alpha2) for k in self.classes_.tolist()]
