@@ -161,12 +161,14 @@ def test_others_stand_apart_under_the_reason_why(tmp_path):
 def test_paired_comparison_uses_common_random_orders(tmp_path):
     rows = {row[0]: row[1:] for row in page_of(SMALL, tmp_path).named("Paired")}
     # differences of 4 and 6: mean 5 ± 12.706; t = 5 with one degree of freedom
-    assert rows["ranpac"] == ["+5.00", "−7.71 to +17.71", "0.126", "2 of 2", "2 of 3"]
+    # by class 0, 7 and 8: mean 5, standard deviation √19, 97.5 % quantile of t with two degrees of freedom 4.303
+    assert rows["ranpac"] == ["+5.00", "−7.71 to +17.71", "0.126", "2 of 2", "−5.83 to +15.83", "2 of 3"]
     assert rows["icarl – Keeps exemplars: samples of old classes are stored"] == [
         "−20.00",
         "–",
         "–",
         "0 of 1",
+        "−44.84 to +4.84",
         "0 of 3",
     ]
 
@@ -174,7 +176,7 @@ def test_paired_comparison_uses_common_random_orders(tmp_path):
 def test_summary_names_the_best_and_how_certain_that_is(tmp_path):
     text = page_of(SMALL, tmp_path).text.replace("\u00a0", " ")
     assert "gddsg is best of 2 learners that keep to the rules, with AN = 70.00 ± 0.00 %" in text
-    assert "within what another draw of class orders may change (2 of 2 class orders" in text
+    assert "within what other classes may change (2 of 2 class orders, +5.00 points, 95 % interval over" in text
     assert "gddsg (released) 100.00, honestly gddsg 70.00" in text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gddsg.report.benchmark.published import dataset_name
 from gddsg.report.benchmark.records import Records, Stream
 from gddsg.report.benchmark.summary import REFERENCE, Comparison, Contest, Entry, compare, counted
-from gddsg.report.benchmark.tables import interval_text, p_text, plain, with_interval
+from gddsg.report.benchmark.tables import interval_text, plain, signed, with_interval
 
 READING = (
     "A_N is the mean over all classes of the accuracy after the last task, in per cent; every class counts the same.",
@@ -19,8 +19,8 @@ READING = (
     "tasks, as in the paper; by class it follows each class, and is zero for a learner that ignores the order.",
     "The worst A_N and the range of A_N count all class orders, those built to be hard or easy too; all else is over "
     "random orders.",
-    "± and “95 % interval” tell what another draw of class orders may change. They say nothing about other test "
-    "images, and a learner that ignores the order has ± 0.00. A value without ± comes from a single order.",
+    "± tells what another draw of class orders may change; a learner that ignores the order has ± 0.00, and a value "
+    "without ± comes from a single order. What other classes may change is told by the paired comparison.",
     "Arrows tell which direction is better. Bold is the best and underlined the second best of the learners that keep "
     "to the rules: no exemplars kept, learnt task after task, nothing told at test time. All others stand apart under "
     "the reason why; “leaks” means that something is told which nobody knows in use, such as the test sample's task.",
@@ -113,17 +113,15 @@ def _accuracy(entry: Entry) -> str:
 
 
 def _certainty(found: Comparison | None) -> str:
-    if found is None or found.interval is None:
-        return "With a single common class order nothing can be said about how certain that is."
-    numbers = f"{found.wins} of {found.count} class orders, {interval_text(found.interval)} points, p\u00a0{_p(found)}"
-    if found.interval[0] > 0:
-        return f"The lead is clear over class orders ({numbers})."
-    return f"The lead is within what another draw of class orders may change ({numbers})."
-
-
-def _p(found: Comparison) -> str:
-    text = p_text(found.p_value)
-    return (text if text.startswith("<") else f"= {text}").replace(" ", "\u00a0")
+    if found is None or found.over_classes is None:
+        return "No class order that both were run on tells how certain that is."
+    numbers = (
+        f"{found.wins} of {counted(found.count, 'class order')}, {signed(found.difference)} points, "
+        f"95 % interval over classes {interval_text(found.over_classes)}"
+    )
+    if found.over_classes[0] > 0:
+        return f"The lead is clear ({numbers})."
+    return f"The lead is within what other classes may change ({numbers})."
 
 
 def _moved(contest: Contest) -> list[Entry]:

@@ -16,6 +16,7 @@ from itertools import groupby
 import numpy as np
 
 from gddsg.evaluation.metrics import (
+    PairedComparison,
     aopd,
     confidence_interval,
     mopd,
@@ -68,13 +69,14 @@ class OrderMetrics:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The reference less another learner, over the class orders both were run on."""
+    """The reference less another learner, over the class orders both were run on, and over classes."""
 
     difference: float
     interval: tuple[float, float] | None
     p_value: float | None
     wins: int
     count: int
+    over_classes: tuple[float, float] | None
     classes_won: int
     classes: int
 
@@ -239,15 +241,16 @@ def compare(reference: Entry, other: Entry) -> Comparison | None:
     if not common:
         return None
     found = paired_comparison([ours[key] for key in common], [theirs[key] for key in common], LEVEL)
-    won, classes = _classes_won(reference, other)
+    over_classes = _over_classes(reference, other)
     return Comparison(
         difference=found.mean_difference,
         interval=(found.low, found.high) if len(common) > 1 else None,
         p_value=found.p_value if len(common) > 1 else None,
         wins=found.wins,
         count=len(common),
-        classes_won=won,
-        classes=classes,
+        over_classes=None if over_classes is None else (over_classes.low, over_classes.high),
+        classes_won=0 if over_classes is None else over_classes.wins,
+        classes=0 if over_classes is None else over_classes.wins + over_classes.ties + over_classes.losses,
     )
 
 
@@ -319,11 +322,13 @@ def _finals(entry: Entry) -> dict[tuple[str, str], float]:
     return {(stream.order, stream.seed): stream.metrics["A_N"] for stream in drawn}
 
 
-def _classes_won(reference: Entry, other: Entry) -> tuple[int, int]:
-    """On how many classes the mean final accuracy is higher than the other's, and of how many."""
+def _over_classes(reference: Entry, other: Entry) -> PairedComparison | None:
+    """Mean final accuracies class by class; None with fewer than two classes."""
     ours, theirs = _class_means(reference), _class_means(other)
     common = [name for name in ours if name in theirs]
-    return sum(ours[name] > theirs[name] for name in common), len(common)
+    if len(common) < 2:
+        return None
+    return paired_comparison([ours[name] for name in common], [theirs[name] for name in common], LEVEL)
 
 
 def _class_means(entry: Entry) -> dict[str, float]:

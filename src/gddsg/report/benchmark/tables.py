@@ -154,10 +154,14 @@ def comparison_table(contests: Sequence[Contest]) -> Table | None:
         f"A_N of {REFERENCE} less A_N of the other learner on the same class orders, in points: above zero "
         f"{REFERENCE} is better. p is the chance of a difference at least as large if the two were equal over class "
         f"orders; wins are class orders on which {REFERENCE} is ahead, classes won those whose mean final accuracy is "
-        "higher. Intervals and p need two orders or more; they speak of class orders, not of other test images. "
-        "p values are not corrected for the number of comparisons."
+        "higher. The first interval and p need two orders or more; they speak of class orders alone. The interval over "
+        "classes tells what other classes of the same kind may change, and is the one to judge a lead by where the "
+        "order changes nothing. p values are not corrected for the number of comparisons."
     )
-    columns = (f"{REFERENCE} against", "Difference", "95 % interval", "p", "Wins", "Classes won")
+    columns = (
+        *(f"{REFERENCE} against", "Difference", "95 % interval over orders", "p", "Wins"),
+        *("95 % interval over classes", "Classes won"),
+    )
     return Table(f"Paired comparison with {REFERENCE}", caption, columns, filled)
 
 
@@ -323,6 +327,7 @@ def _comparison_row(name: str, found: Comparison) -> tuple[Cell, ...]:
         interval_text(found.interval),
         p_text(found.p_value),
         f"{found.wins} of {found.count}",
+        interval_text(found.over_classes),
         f"{found.classes_won} of {found.classes}" if found.classes else ABSENT,
     )
 
