@@ -150,7 +150,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/records/features.jsonl"))
     parser.add_argument("--orders", type=int, default=10)
-    parser.add_argument("--only", default="", help="comma-separated names of data sets")
+    parser.add_argument("--only", default="", help="comma-separated names of data sets; the records of others stay")
+    parser.add_argument("--experiments", default="", help="comma-separated names; the records of others stay")
     parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.memory:
@@ -159,16 +160,28 @@ def main() -> None:
     versions = {"gddsg": gddsg.__version__, "torch": torch.__version__, "python": platform.python_version()}
     args.out.parent.mkdir(parents=True, exist_ok=True)
     paths = sorted(args.folder.glob("*.npz"), key=lambda path: path.stat().st_size)
-    with args.out.open("w") as out:
-        for experiment, path in itertools.product(_experiments(args.orders), paths):
-            data = load_features(path)
-            if args.only and data.name not in args.only.split(","):
-                continue
-            name, measure = experiment
+    for (name, measure), path in itertools.product(_experiments(args.orders), paths):
+        data = load_features(path)
+        if _wanted(data.name, args.only) and _wanted(name, args.experiments):
             record = {"dataset": data.name, "experiment": name, **measure(data, path), "versions": versions}
-            out.write(json.dumps(record) + "\n")
-            out.flush()
+            _store(record, args.out)
             print(json.dumps(record), flush=True)
+
+
+def _wanted(name: str, names: str) -> bool:
+    return not names or name in names.split(",")
+
+
+def _store(record: dict[str, Any], path: Path) -> None:
+    """Write a record in the place of an older one of the same measurement, or at the end."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    records = {_measurement(old): old for old in map(json.loads, lines)}
+    records[_measurement(record)] = record
+    path.write_text("".join(json.dumps(one) + "\n" for one in records.values()))
+
+
+def _measurement(record: dict[str, Any]) -> tuple[Any, ...]:
+    return record["experiment"], record.get("projection_dim"), record["dataset"]
 
 
 def _experiments(orders: int) -> list[tuple[str, Callable[[FeatureSet, Path], dict[str, Any]]]]:
