@@ -82,3 +82,12 @@ def test_unequal_tasks_are_refused():
     recipe, stream, _ = learnt()
     with pytest.raises(InputError, match="one size"):
         recipe.partial_fit(stream.train_features[:40], np.full(40, 99))
+
+
+def test_rows_that_come_class_by_class_are_mixed_before_the_last_fifth_is_taken():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 8)).astype(np.float32), np.repeat(np.arange(4), 50)
+    recipe = ReleasedRecipe(projection_dim=32, trials=5).partial_fit(X, y)
+    tails = {len(group.classes): set(group.current[1][-(len(group.current[1]) // 5) :]) for group in recipe.groups_}
+    assert max(tails) > 1
+    assert all(len(classes) == size for size, classes in tails.items())

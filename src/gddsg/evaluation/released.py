@@ -21,7 +21,6 @@ from torch import Tensor
 from gddsg.core.projection import project
 from gddsg.core.similarity_graph import Label
 from gddsg.errors import InputError, MissingExtraError
-from gddsg.learners.ranpac import ridge_weights
 
 RIDGES = tuple(10.0**exponent for exponent in range(-8, 9))
 _FIT_SHARE, _REPLAY_SHARE, _OWN_GROUP_BOOST = 0.8, 0.2, 1.5
@@ -71,6 +70,9 @@ class ReleasedRecipe(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         classes = np.unique(labels).tolist()
         if not hasattr(self, "task_classes_"):
             self._start()
+        # as a data loader does: the last fifth, which λ is searched with, would otherwise be of the last classes alone
+        shuffled = self._random.permutation(len(labels))
+        features, labels = features[shuffled], labels[shuffled]
         if self.task_classes_ and len(classes) != len(self.task_classes_[0]):
             raise InputError(
                 f"A task of {len(classes)} classes was given after one of {len(self.task_classes_[0])}; the released "
@@ -237,22 +239,26 @@ def _cosines(rows: NDArray[np.float32], vector: NDArray[np.float32]) -> NDArray[
 def _head(group: _Group) -> Tensor:
     """``(Gram + λ I)⁻¹ C``, λ from the last fifth of replayed and current rows."""
     parts = [*group.replayed, *([] if group.current is None else [group.current])]
-    rows = torch.cat([part[0] for part in parts]).double()
-    labels = [label for part in parts for label in part[1]]
-    targets = torch.tensor([[float(label == name) for name in group.classes] for label in labels]).double()
-    ridge = _best_ridge(rows, targets)
-    sums = torch.stack([group.sums[label] for label in group.classes], dim=1).double()
-    return ridge_weights(group.gram.double(), sums, ridge).float()
+    rows, labels = torch.cat([part[0] for part in parts]), [label for part in parts for label in part[1]]
+    targets = torch.tensor([[float(label == name) for name in group.classes] for label in labels])
+    sums = torch.stack([group.sums[label] for label in group.classes], dim=1)
+    return _solved(group.gram, sums, _best_ridge(rows, targets))
 
 
 def _best_ridge(rows: Tensor, targets: Tensor) -> float:
-    """The λ with the least squared error on the last fifth, solved on the rest in its dual form."""
+    """The λ with the least squared error on the last fifth, solved on the rest."""
     split = int(_FIT_SHARE * len(rows))
     if not 0 < split < len(rows):
         return RIDGES[len(RIDGES) // 2]
-    fit, held_out = rows[:split], rows[split:]
-    values, vectors = torch.linalg.eigh(fit @ fit.T)  # one decomposition serves all λ
-    seen, target = held_out @ fit.T @ vectors, vectors.T @ targets[:split]
-    predicted = (seen @ (target / (values.clamp(min=0)[:, None] + ridge)) for ridge in RIDGES)
-    errors = [float((answer - targets[split:]).square().mean()) for answer in predicted]
-    return RIDGES[int(np.argmin(errors))]
+    gram, cross = rows[:split].T @ rows[:split], rows[:split].T @ targets[:split]
+    answers = (rows[split:] @ _solved(gram, cross, ridge) for ridge in RIDGES)
+    errors = [float((answer - targets[split:]).square().mean()) for answer in answers]
+    return RIDGES[int(np.argmin(np.nan_to_num(errors, nan=np.inf, posinf=np.inf)))]
+
+
+def _solved(gram: Tensor, cross: Tensor, ridge: float) -> Tensor:
+    """In float32, as the released code has it: rounding rules out the smallest λ, which more digits would let win."""
+    shifted = gram.clone()
+    shifted.diagonal().add_(ridge)
+    solution, failed = torch.linalg.solve_ex(shifted, cross)
+    return torch.full_like(cross, torch.nan) if int(failed) else solution
