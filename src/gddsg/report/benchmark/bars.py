@@ -9,7 +9,7 @@ import numpy as np
 
 from gddsg.report.benchmark.curves import figure_of
 from gddsg.report.benchmark.document import Figure, Picture
-from gddsg.report.benchmark.drawing import COLOURS, HATCHES, INK, add_legend, panel, render, short
+from gddsg.report.benchmark.drawing import COLOURS, HATCHES, INK, add_legend, panel, render, short, wrapped
 from gddsg.report.benchmark.records import Stream
 from gddsg.report.benchmark.summary import Contest, Entry
 from gddsg.report.benchmark.tables import by_order
@@ -134,7 +134,7 @@ def _horizontal(
             axes.text(bar.get_width(), bar.get_y() + thickness / 2, f" {written}", va="center", size=7)
     axes.set(xlabel=label, ylim=(-0.6, len(rows) - 0.4))
     axes.set_xlim(0, 1.12 * max((v for _, values in columns for v in values if v is not None), default=1.0) or 1.0)
-    axes.set_yticks(places, [short(text, int(left * 14)) for text in rows], size=8)
+    axes.set_yticks(places, [wrapped(text, int(left * 14)) for text in rows], size=8)
     axes.grid(visible=False, axis="y")
     if legend:
         add_legend(figure, axes)

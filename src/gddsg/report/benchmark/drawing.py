@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,7 +39,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 0.62, 0.14, 0.36, 0.5
 _LEGEND_LINE = 0.2
 _DPI = 110
 _PNG = {"compress_level": 3}
-_LONGEST_NAME = 34
+_LONGEST_NAME = 44
 
 _SETTINGS: Any = {
     "axes.axisbelow": True,
@@ -107,6 +108,11 @@ def numbered_style(k: int, strong: bool = False) -> Style:
 def short(name: str, length: int = _LONGEST_NAME) -> str:
     """A name that fits into a figure."""
     return name if len(name) <= length else name[: length - 1] + "…"
+
+
+def wrapped(name: str, width: int) -> str:
+    """A name in up to two lines of so many letters."""
+    return "\n".join(textwrap.wrap(name, width, max_lines=2, placeholder="…", break_on_hyphens=False))
 
 
 def panel(title: str, height: float = 3.0, left: float = _LEFT, legend: Sequence[str] = ()) -> tuple[Figure, Axes]:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Drawing
 
 from gddsg.report.benchmark.curves import Styles, figure_of
 from gddsg.report.benchmark.document import Figure, Picture
-from gddsg.report.benchmark.drawing import new_figure, panel, render, short
+from gddsg.report.benchmark.drawing import new_figure, panel, render, short, wrapped
 from gddsg.report.benchmark.records import Stream
 from gddsg.report.benchmark.summary import Contest, Entry
 
@@ -82,7 +82,7 @@ def _strip(name: str, contest: Contest, styles: Styles) -> Picture | None:
     for place, entry in enumerate(reversed(entries)):
         _strip_row(axes, place, entry, styles[entry.name].colour)
     axes.set(xlabel="A_N, %", ylim=(-0.6, len(entries) - 0.4))
-    axes.set_yticks(range(len(entries)), [short(entry.name, 24) for entry in reversed(entries)], size=8)
+    axes.set_yticks(range(len(entries)), [wrapped(entry.name, 24) for entry in reversed(entries)], size=8)
     axes.grid(visible=False, axis="y")
     words = [f"{e.name} {m.worst:.1f} to {m.worst + m.spread:.1f}" for e in entries if (m := e.order_metrics)]
     return render(figure, name, f"Range of A_N over class orders, {contest.setting.full}: {'; '.join(words)}.")
