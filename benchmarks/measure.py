@@ -27,6 +27,7 @@ from sklearn.metrics import roc_auc_score
 import gddsg
 from features import FeatureSet, class_order, load_features, tasks
 from gddsg import GDDSG, LEARNERS
+from gddsg.bench.records import write_records
 from gddsg.evaluation import average_accuracy, expected_calibration_error
 from gddsg.learners import Learner
 
@@ -173,11 +174,11 @@ def _wanted(name: str, names: str) -> bool:
 
 
 def _store(record: dict[str, Any], path: Path) -> None:
-    """Write a record in the place of an older one of the same measurement, or at the end."""
+    """Put a record in the place of an older one of the same measurement, or at the end; in one step."""
     lines = path.read_text().splitlines() if path.exists() else []
     records = {_measurement(old): old for old in map(json.loads, lines)}
     records[_measurement(record)] = record
-    path.write_text("".join(json.dumps(one) + "\n" for one in records.values()))
+    write_records(path, records.values())
 
 
 def _measurement(record: dict[str, Any]) -> tuple[Any, ...]:

@@ -60,13 +60,13 @@ def correlation_distances(metrics: Sequence[CorrelationMetric], vectors: Tensor)
 def nearest_metric(metrics: Sequence[CorrelationMetric], vectors: Tensor) -> Tensor:
     """Index ``(n,)`` of the metric with the least distance to each of ``vectors`` ``(n, dim)`` float64.
 
-    Products in float32 take half the time. They leave a few classes to choose from, and float64 decides.
+    Products in float32 take less time. They leave a few classes to choose from, and float64 decides.
     """
     rough_metrics, rough_vectors = [one.float() for one in metrics], vectors.float()
     rough = correlation_distances(rough_metrics, rough_vectors)
     means, weights = (torch.stack([getattr(one, name) for one in rough_metrics]) for name in ("mean", "weights"))
     unsure = _ROUGH * (rough_vectors.square() @ weights.T + (weights * means.square()).sum(1))
-    possible = rough - unsure <= (rough + unsure).amin(1, keepdim=True)
+    possible = ~(rough - unsure > (rough + unsure).amin(1, keepdim=True))  # so that an overflow rules nothing out
     exact = torch.full(rough.shape, torch.inf, dtype=torch.float64)
     for c in torch.nonzero(possible.any(0))[:, 0].tolist():
         rows = possible[:, c]
