@@ -165,7 +165,7 @@ def test_arrays_that_do_not_fit_are_refused(save, changes, message):
     with pytest.raises(DataError, match=message) as error:
         feature_file(save(**changes))
     assert "pets.npz" in str(error.value)
-    assert "Expected is an .npz file" in str(error.value)
+    assert "Expected an .npz file" in str(error.value)
 
 
 def test_truncated_and_damaged_files_are_refused(save, tmp_path):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
 import zipfile
 import zlib
 from pathlib import Path
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 
 from gddsg.data.dataset import FeatureDataset
 from gddsg.errors import DataError
+from gddsg.files import replacing
 
 __all__ = ["feature_file", "write_feature_file"]
 
@@ -59,7 +58,7 @@ def feature_file(path: StrPath) -> FeatureDataset:
         dataset = FeatureDataset(source.stem, train, labels[0], test, labels[1], _classes(arrays, labels))
         _check(dataset)
     except DataError as error:
-        raise DataError(f"{source}: {error} Expected is {_FORMAT}.") from error
+        raise DataError(f"{source}: {error} Expected {_FORMAT}.") from error
     return dataset
 
 
@@ -79,47 +78,39 @@ def write_feature_file(dataset: FeatureDataset, path: StrPath) -> None:
         _replace(target, dataset)
     except OSError as error:
         raise DataError(
-            f"The feature file {str(target)!r} cannot be written ({error.strerror or error}). Expected is an existing "
+            f"The feature file {str(target)!r} cannot be written ({error.strerror or error}). Expected an existing "
             "folder you may write to, with room for the file. What was there before is unchanged."
         ) from error
 
 
 def _replace(target: Path, dataset: FeatureDataset) -> None:
-    temporary = target.with_name(f".{target.name[:200]}.{os.getpid()}-{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            np.savez(
-                file,
-                train_features=dataset.train_features,
-                train_labels=dataset.train_labels,
-                test_features=dataset.test_features,
-                test_labels=dataset.test_labels,
-                classes=np.array(dataset.classes, dtype=np.str_),
-            )
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    with replacing(target) as temporary, temporary.open("wb") as file:
+        np.savez(
+            file,
+            train_features=dataset.train_features,
+            train_labels=dataset.train_labels,
+            test_features=dataset.test_features,
+            test_labels=dataset.test_labels,
+            classes=np.array(dataset.classes, dtype=np.str_),
+        )
 
 
 def _arrays(source: Path) -> Arrays:
     try:
         with source.open("rb") as file:
             if file.read(2) != b"PK":  # NumPy would also open single arrays and look for pickles
-                raise DataError(f"{source} is not an .npz file. Expected is {_FORMAT}.")
+                raise DataError(f"{source} is not an .npz file. Expected {_FORMAT}.")
             file.seek(0)
             with np.load(file, allow_pickle=False) as members:
                 return {name: _array(members[name], name) for name in members}
     except DataError:
         raise
     except FileNotFoundError as error:
-        raise DataError(f"There is no feature file {str(source)!r}. Check the path. Expected is {_FORMAT}.") from error
+        raise DataError(f"There is no feature file {str(source)!r}. Check the path. Expected {_FORMAT}.") from error
     except _DAMAGE as error:
         raise DataError(
             f"{source} cannot be read: it is damaged, incomplete or not a feature file ({error}). Copy or write it "
-            f"again. Expected is {_FORMAT}."
+            f"again. Expected {_FORMAT}."
         ) from error
 
 
