@@ -45,6 +45,16 @@ def test_cutting_as_one_goes_leaves_what_one_cut_at_the_end_leaves(budget, seed)
     assert_equal(kept, KeptSamples().plus(features, labels).cut(budget))
 
 
+@pytest.mark.parametrize("budget", [3, 7, 10, 11, 20, 29])
+def test_a_class_that_grows_alone_takes_no_more_than_its_share(budget):
+    """Sample by sample, after a cut: what the others had is not there any more to be counted."""
+    features, labels = batch()
+    kept = KeptSamples().plus(features[:20], labels[:20]).cut(budget)
+    for row in range(20, 30):
+        kept = kept.plus(features[row : row + 1], labels[row : row + 1]).cut(budget)
+    assert_equal(kept, KeptSamples().plus(features, labels).cut(budget))
+
+
 def test_every_class_keeps_one_whatever_the_budget():
     kept = KeptSamples().plus(*batch()).cut(1)
     assert [len(own) for own in kept.rows.values()] == [1, 1, 1]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gddsg.core.similarity_graph import Label
+from gddsg.core.label import Label
 
 
 def rows_by_class(features: Tensor, labels: Sequence[Label]) -> Iterator[tuple[Label, Tensor]]:

@@ -1,7 +1,4 @@
-"""The bytes of a class card: a JSON index, then the arrays it names.
-
-This module needs no torch, so that a program which only asks what a model has learnt need not wait for it.
-"""
+"""The bytes of a class card: a JSON index, then the arrays it names."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ Array = np.ndarray[Any, Any]
 MALFORMED = (struct.error, ValueError, LookupError, TypeError, OverflowError, RecursionError)
 """What reading bytes that are no card may raise."""
 
-_TYPES = ("float32", "float64", "uint64")
+_TYPES = ("float32", "float64", "int8", "uint64")
 
 
 def pack(scalars: Mapping[str, float | int], arrays: Mapping[str, Array]) -> bytes:
@@ -41,9 +38,3 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     if position != len(data):
         raise ValueError(f"{len(data) - position} bytes too many")
     return index["scalars"], arrays
-
-
-def packed_sample_ids(data: bytes) -> list[int]:
-    """Ids of the samples a packed card was learnt from, of those that were given one."""
-    _, arrays = unpack(data)
-    return [int(sample) for sample in arrays["sample_ids"].tolist()] if "sample_ids" in arrays else []

@@ -3,154 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gddsg.core.card_format import MALFORMED, Array, pack, unpack
-from gddsg.core.transform import signed_root, unit
+from gddsg.core.coded_rows import CodedRows
+from gddsg.core.content_hash import hash_bytes, hash_rows, is_held_out
+from gddsg.core.moments import CodedMoments, Moments
+from gddsg.core.transform import View, signed_root, unit
 from gddsg.errors import InputError
-
-HELD_OUT_ONE_IN = 5
-"""One sample in five, picked by a hash of its content, only judges the ridge heads before it joins them."""
 
 MIN_HELD_OUT = 4
 """A batch with fewer held-out samples of a class holds out none: their sums would give the samples away."""
 
-SampleIds = np.ndarray[Any, np.dtype[np.uint64]]
-
-_CHUNK_ROWS = 1024
-_SUBSPACE_STEPS = 4
-_EIGENVALUE_FLOOR = 1e-6  # relative to the largest: below it a float32 direction is rounding noise
+SampleIds = NDArray[np.uint64]
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
-    """Count, sum and scatter of some vectors; ``scatter ≈ factorᵀ factor + residual / dim · I``.
+@dataclass(frozen=True)
+class CardRanks:
+    """How many principal directions of its scatters a card keeps.
 
     Attributes
     ----------
-    count : number of vectors.
-    total : ``(dim,)`` float64, their sum.
-    factor : ``(≤ rank, dim)`` float32, the leading principal directions of the scatter about the mean, each as long
-        as the square root of the scatter along it. For fewer vectors than ``rank`` it spans exactly what they span.
-    residual : the energy (trace) of the scatter outside ``factor``.
+    usual : int
+        Of the view of the features that is the usual one for their signs.
+    other : int
+        Of the other view: enough to tell which of the two promises fewer errors, and to do with it if it is the one.
+        Features of no more than ``usual`` dimensions keep it whole, which costs them next to nothing.
+    projected, held_out : int
+        Of the projected features: the heads need far less than the discriminant, and the held-out share only weighs
+        one head against another.
     """
 
-    count: int
-    total: Tensor
-    factor: Tensor
-    residual: float
+    usual: int
+    other: int
+    projected: int
+    held_out: int
 
     @classmethod
-    def empty(cls, dim: int) -> Moments:
-        """Moments of no vector."""
-        return cls(0, torch.zeros(dim, dtype=torch.float64), torch.zeros(0, dim), 0.0)
+    def of(cls, rank: int) -> CardRanks:
+        """The ranks that follow from the model's ``rank``."""
+        return cls(rank, max(rank // 4, 1), max(rank // 8, 1), max(rank // 16, 1))
 
-    @classmethod
-    def of(cls, vectors: Tensor, rank: int) -> Moments:
-        """Moments of the rows of ``vectors`` ``(n, dim)``, whatever device they are on; the result is on the CPU."""
-        if len(vectors) == 0:
-            return cls.empty(vectors.shape[1])
-        chunks = [cls._of_chunk(chunk, rank) for chunk in vectors.split(_CHUNK_ROWS)]
-        moments = chunks[0]
-        for chunk in chunks[1:]:
-            moments = moments._joined(chunk, rank)
-        return moments
-
-    @classmethod
-    def _of_chunk(cls, vectors: Tensor, rank: int) -> Moments:
-        total = vectors.sum(0, dtype=torch.float64)
-        centred = vectors - (total / len(vectors)).float()
-        factor, residual = principal_factor(centred, rank)
-        return cls(len(vectors), total.cpu(), factor.cpu(), residual)
-
-    @property
-    def dim(self) -> int:
-        """Length of the vectors."""
-        return len(self.total)
-
-    @property
-    def mean(self) -> Tensor:
-        """``(dim,)`` float64; zero where there is no vector."""
-        return self.total / max(self.count, 1)
-
-    @property
-    def energy(self) -> float:
-        """Trace of the scatter."""
-        return float(self.factor.double().square().sum()) + self.residual
-
-    def merge(self, other: Moments, rank: int) -> Moments:
-        """Moments of both sets of vectors together, cut to ``rank`` again; ``a.merge(b)`` equals ``b.merge(a)``."""
-        first, second = sorted((self, other), key=lambda m: (m.count, _raw_bytes(m.total), _raw_bytes(m.factor)))
-        return first._joined(second, rank)
-
-    def _joined(self, other: Moments, rank: int) -> Moments:
-        if self.count == 0 or other.count == 0:
-            return other if self.count == 0 else self
-        # S = S_a + S_b + (n_a n_b / n) (m_a - m_b)(m_a - m_b)ᵀ
-        weight = (self.count * other.count / (self.count + other.count)) ** 0.5
-        shift = (weight * (self.mean - other.mean)).float()
-        factor, lost = principal_factor(torch.cat([self.factor, other.factor, shift[None]]), rank)
-        return Moments(
-            self.count + other.count, self.total + other.total, factor, self.residual + other.residual + lost
-        )
+    def of_view(self, view: View, signed: bool, dim: int) -> int:
+        """The rank of a view of ``dim`` features that are ``signed`` or never negative."""
+        return self.usual if view == usual_view(signed) or dim <= self.usual else self.other
 
 
-def _raw_bytes(tensor: Tensor) -> bytes:
-    return tensor.numpy().tobytes()
-
-
-def principal_factor(rows: Tensor, rank: int) -> tuple[Tensor, float]:
-    """The ``rank`` leading directions of ``rowsᵀ rows`` as a factor ``(≤ rank, dim)``, and the energy left out.
-
-    Works on the smaller of the two Gram matrices. The rows come out rotated into principal directions, so that even
-    an uncut factor holds no single sample.
-    """
-    n, dim = rows.shape
-    energy = float(rows.square().sum(dtype=torch.float64))
-    gram = rows @ rows.T if n <= dim else rows.T @ rows
-    values, vectors = _leading_eigenpairs(gram, rank)
-    factor = vectors.T @ rows if n <= dim else values.sqrt()[:, None] * vectors.T
-    return factor.contiguous(), max(energy - float(factor.square().sum(dtype=torch.float64)), 0.0)
-
-
-def _leading_eigenpairs(gram: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """The at most ``rank`` largest eigenvalues that stand above rounding, largest first, with their vectors."""
-    if len(gram) <= 4 * rank:
-        values, vectors = torch.linalg.eigh(gram)
-    else:
-        values, vectors = _subspace_iteration(gram, rank + rank // 4 + 8)
-    values, vectors = values.flip(0)[:rank], vectors.flip(1)[:, :rank]
-    keep = values > _EIGENVALUE_FLOOR * values[:1].clamp(min=torch.finfo(values.dtype).tiny)
-    return values[keep], vectors[:, keep]
-
-
-def _subspace_iteration(gram: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Eigenpairs of the leading subspace by a few multiplications: a third of the time of a full decomposition."""
-    generator = torch.Generator().manual_seed(0)
-    basis = torch.randn(len(gram), size, generator=generator).to(gram)
-    for _ in range(_SUBSPACE_STEPS):
-        basis = torch.linalg.qr(gram @ basis).Q
-    values, rotation = torch.linalg.eigh(basis.T @ (gram @ basis))
-    return values, basis @ rotation
-
-
-def content_hash(features: Tensor) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """A 64-bit hash of each row's float32 content, equal wherever and whenever the row comes."""
-    bits = (features.cpu().numpy().astype(np.float32) + np.float32(0)).view(np.uint32)  # -0 and 0 are one number
-    weights = np.random.RandomState(0).randint(1, 2**63, bits.shape[1], dtype=np.uint64) * 2 + 1
-    hashes = (bits.astype(np.uint64) * weights).sum(1, dtype=np.uint64)
-    hashes ^= hashes >> np.uint64(32)  # the low bits of a sum of products are the weakest: fold the high ones in
-    return np.asarray(hashes * np.uint64(0x9E3779B97F4A7C15))
-
-
-def held_out_rows(hashes: np.ndarray[Any, np.dtype[np.uint64]]) -> Tensor:
-    """Which samples are held out: a matter of their content alone."""
-    return torch.from_numpy((hashes >> np.uint64(32)) % np.uint64(HELD_OUT_ONE_IN) == 0)
+def usual_view(signed: bool) -> View:
+    """Plain features where some are negative, square roots where none is."""
+    return "raw" if signed else "root"
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,25 +66,35 @@ class ClassCard:
 
     Attributes
     ----------
-    count : number of samples.
-    feature_sum, unit_sum : ``(feature_dim,)`` float64, sums of x and of x / ‖x‖; centroid and mean cosine to it.
-    square_sum : sum of ‖x‖², for the Euclidean radius.
-    signed : whether a feature was negative.
-    root, raw : moments of the signed-root and of the plain features; ``root`` only where a transform is allowed.
-    projected, held_out : moments of the projected features h(x): of the learning share and of the held-out share.
-    sample_ids : ``(≤ count,)`` uint64, sorted; ids of the samples that were given one, so that none is learnt twice.
+    unit_sum : Tensor
+        ``(feature_dim,)`` float32, sum of x / ‖x‖: its product with the centroid is the mean cosine to it.
+    signed : bool
+        Whether a feature was negative.
+    root : CodedMoments or None
+        Of the signed square roots of the features; None where no transform is allowed.
+    raw : CodedMoments
+        Of the features as they are.
+    projected, held_out : CodedMoments
+        Of the projected features h(x): of the learning share and of the held-out share.
+    sample_ids : ndarray
+        ``(≤ count,)`` uint64, sorted; ids of the samples that were given one, so that none is learnt twice.
+    key : int
+        Hash of count and sums: what cards are ordered and picked by, whatever their classes are called.
     """
 
-    count: int
-    feature_sum: Tensor
     unit_sum: Tensor
-    square_sum: float
     signed: bool
-    root: Moments | None
-    raw: Moments | None
-    projected: Moments
-    held_out: Moments
+    root: CodedMoments | None
+    raw: CodedMoments
+    projected: CodedMoments
+    held_out: CodedMoments
     sample_ids: SampleIds = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    key: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        # sums alone: unlike factors they come out alike on every machine, and with them what is picked by the key
+        sums = (np.array([self.count]), self.raw.total.numpy(), self.unit_sum.numpy())
+        object.__setattr__(self, "key", hash_bytes(b"".join(array.tobytes() for array in sums)))
 
     @classmethod
     def of(
@@ -189,43 +106,65 @@ class ClassCard:
         plain: bool = False,
         sample_ids: SampleIds | None = None,
     ) -> ClassCard:
-        """The card of a class from its samples ``(n, feature_dim)``; the order of the rows does not matter.
+        """The card of a class from its samples; the order of the rows does not matter.
 
-        ``plain`` keeps no moments but those of the plain features.
+        Parameters
+        ----------
+        features : Tensor
+            ``(n, feature_dim)``.
+        project : callable
+            h(x): ``(n, feature_dim)`` to ``(n, projection_dim)``.
+        rank : int
+            See :class:`CardRanks`.
+        plain : bool
+            Keep no moments but those of the plain features.
+        sample_ids : ndarray or None
+            ``(n,)``.
         """
         features = features.float()
-        hashes = content_hash(features)
+        hashes = hash_rows(features)
         order = np.argsort(hashes, kind="stable")
         features = features[torch.from_numpy(order).to(features.device)]
-        held_out = held_out_rows(hashes[order]).to(features.device)
+        held_out = is_held_out(hashes[order]).to(features.device)
         if int(held_out.sum()) < MIN_HELD_OUT:
             held_out = torch.zeros_like(held_out)
         projected = project(features)
+        signed, ranks, dim = bool((features < 0).any()), CardRanks.of(rank), features.shape[1]
         return cls(
-            count=len(features),
-            feature_sum=features.sum(0, dtype=torch.float64).cpu(),
-            unit_sum=unit(features.double()).sum(0).cpu(),
-            square_sum=float(features.double().square().sum()),
-            signed=bool((features < 0).any()),
-            root=None if plain else Moments.of(signed_root(features), rank),
-            raw=Moments.of(features, rank),
-            projected=Moments.of(projected[~held_out], head_rank(rank)),
-            held_out=Moments.of(projected[held_out], held_out_rank(rank)),
+            unit_sum=unit(features.double()).sum(0).float().cpu(),
+            signed=signed,
+            root=None if plain else CodedMoments.of(signed_root(features), ranks.of_view("root", signed, dim)),
+            raw=CodedMoments.of(features, rank if plain else ranks.of_view("raw", signed, dim)),
+            projected=CodedMoments.of(projected[~held_out], ranks.projected),
+            held_out=CodedMoments.of(projected[held_out], ranks.held_out),
             sample_ids=np.unique(np.empty(0, dtype=np.uint64) if sample_ids is None else sample_ids),
         )
 
+    @property
+    def count(self) -> int:
+        """Number of samples."""
+        return self.raw.count
+
+    @property
+    def centroid(self) -> Tensor:
+        """``(feature_dim,)`` float64, mean of the features."""
+        return self.raw.mean
+
+    def view(self, view: View) -> CodedMoments | None:
+        """Moments of the features seen in one of two ways."""
+        return self.root if view == "root" else self.raw
+
     def merge(self, other: ClassCard, rank: int) -> ClassCard:
         """The card of both sets of samples of the class together."""
+        signed, ranks, dim = self.signed or other.signed, CardRanks.of(rank), self.raw.dim
+        plain = self.root is None or other.root is None
         return ClassCard(
-            count=self.count + other.count,
-            feature_sum=self.feature_sum + other.feature_sum,
-            unit_sum=self.unit_sum + other.unit_sum,
-            square_sum=self.square_sum + other.square_sum,
-            signed=self.signed or other.signed,
-            root=_merge(self.root, other.root, rank),
-            raw=_merge(self.raw, other.raw, rank),
-            projected=self.projected.merge(other.projected, head_rank(rank)),
-            held_out=self.held_out.merge(other.held_out, held_out_rank(rank)),
+            unit_sum=(self.unit_sum.double() + other.unit_sum.double()).float(),
+            signed=signed,
+            root=_merge(self.root, other.root, ranks.of_view("root", signed, dim)),
+            raw=self.raw.merge(other.raw, rank if plain else ranks.of_view("raw", signed, dim)),
+            projected=self.projected.merge(other.projected, ranks.projected),
+            held_out=self.held_out.merge(other.held_out, ranks.held_out),
             sample_ids=np.union1d(self.sample_ids, other.sample_ids),
         )
 
@@ -234,70 +173,91 @@ class ClassCard:
         return pack(*_flatten(self))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> ClassCard:
-        """The card that :meth:`to_bytes` wrote."""
+    def from_bytes(cls, data: bytes, rank: int) -> ClassCard:
+        """The card that :meth:`to_bytes` wrote, in this version or the one before; ``rank`` is the model's."""
         try:
-            return _checked(_unflatten(*unpack(data)))
+            scalars, arrays = unpack(data)
+            first = "count" in scalars  # format 1 had it beside those of the moments
+            return _checked(_unflatten_first(scalars, arrays, rank) if first else _unflatten(scalars, arrays))
         except MALFORMED as error:
             raise InputError(
                 f"These {len(data)} bytes are not a class card ({error}). Give what ClassCard.to_bytes() wrote."
             ) from error
 
     def __eq__(self, other: object) -> bool:
-        return self.to_bytes() == other.to_bytes() if isinstance(other, ClassCard) else NotImplemented
+        if not isinstance(other, ClassCard):
+            return NotImplemented
+        return self is other or (self.key == other.key and self.to_bytes() == other.to_bytes())
 
     def __hash__(self) -> int:
-        return hash(self.to_bytes())
+        return self.key
 
 
-def _merge(a: Moments | None, b: Moments | None, rank: int) -> Moments | None:
+def _merge(a: CodedMoments | None, b: CodedMoments | None, rank: int) -> CodedMoments | None:
     return None if a is None or b is None else a.merge(b, rank)
-
-
-def head_rank(rank: int) -> int:
-    """Rank of a card's projected factor: the heads need a quarter of what the discriminant needs."""
-    return max(rank // 4, 1)
-
-
-def held_out_rank(rank: int) -> int:
-    """Rank of a card's held-out factor, which only weighs one head against another."""
-    return max(rank // 8, 1)
 
 
 _MOMENTS = ("root", "raw", "projected", "held_out")
 
 
 def _flatten(card: ClassCard) -> tuple[dict[str, float | int], dict[str, Array]]:
-    scalars: dict[str, float | int] = {"count": card.count, "square_sum": card.square_sum, "signed": card.signed}
-    arrays = {"feature_sum": card.feature_sum.numpy(), "unit_sum": card.unit_sum.numpy()}
+    scalars: dict[str, float | int] = {"signed": card.signed}
+    arrays: dict[str, Array] = {"unit_sum": card.unit_sum.numpy()}
     if len(card.sample_ids):
         arrays["sample_ids"] = card.sample_ids
     for name in _MOMENTS:
-        moments: Moments | None = getattr(card, name)
+        moments: CodedMoments | None = getattr(card, name)
         if moments is not None:
             scalars |= {f"{name}.count": moments.count, f"{name}.residual": moments.residual}
-            arrays |= {f"{name}.total": moments.total.numpy(), f"{name}.factor": moments.factor.numpy()}
+            arrays |= {
+                f"{name}.total": moments.total.numpy(),
+                f"{name}.codes": moments.factor.codes,
+                f"{name}.scales": moments.factor.scales,
+            }
     return scalars, arrays
 
 
 def _unflatten(scalars: dict[str, Any], views: dict[str, Array]) -> ClassCard:
-    arrays = {name: torch.from_numpy(view.copy()) for name, view in views.items()}
-    moments = {
-        name: Moments(
+    arrays = {name: view.copy() for name, view in views.items()}
+    moments: dict[str, Any] = {
+        name: CodedMoments(
             int(scalars[f"{name}.count"]),
-            arrays[f"{name}.total"],
-            arrays[f"{name}.factor"],
+            torch.from_numpy(arrays[f"{name}.total"]),
+            CodedRows(arrays[f"{name}.codes"], arrays[f"{name}.scales"]),
             float(scalars[f"{name}.residual"]),
         )
         for name in _MOMENTS
         if f"{name}.count" in scalars
     }
-    plain = {"count": int(scalars["count"]), "square_sum": float(scalars["square_sum"]), "root": None, "raw": None}
-    signed = bool(scalars.get("signed", "raw" in moments))  # cards once had a plain view for signed features alone
-    sums = {"feature_sum": arrays["feature_sum"], "unit_sum": arrays["unit_sum"]}
-    ids = views["sample_ids"].copy() if "sample_ids" in views else np.empty(0, dtype=np.uint64)
-    values: dict[str, Any] = {**plain, **sums, **moments, "signed": signed, "sample_ids": ids}
-    return ClassCard(**{field.name: values[field.name] for field in fields(ClassCard)})
+    unit_sum, signed = torch.from_numpy(arrays["unit_sum"]), bool(scalars["signed"])
+    return ClassCard(unit_sum, signed, **{"root": None, **moments, **_ids(arrays)})
+
+
+def _unflatten_first(scalars: dict[str, Any], arrays: dict[str, Array], rank: int) -> ClassCard:
+    """A card of format 1, which kept float32 factors of higher rank and float64 sums."""
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise ValueError("some of its numbers are not finite")
+    signed, ranks, dim = bool(scalars["signed"]), CardRanks.of(rank), len(arrays["unit_sum"])
+    wanted = {
+        "root": ranks.of_view("root", signed, dim),
+        "raw": ranks.of_view("raw", signed, dim) if "root.count" in scalars else rank,
+        "projected": ranks.projected,
+        "held_out": ranks.held_out,
+    }
+    moments: dict[str, Any] = {}
+    for name in _MOMENTS:
+        if f"{name}.count" in scalars:
+            factor = torch.from_numpy(arrays[f"{name}.factor"].copy())
+            total, lost = torch.from_numpy(arrays[f"{name}.total"].copy()), factor[wanted[name] :]
+            residual = float(scalars[f"{name}.residual"]) + float(lost.double().square().sum())
+            full = Moments(int(scalars[f"{name}.count"]), total, factor[: wanted[name]], residual)
+            moments[name] = CodedMoments.coded(full)
+    unit_sum = torch.from_numpy(arrays["unit_sum"].copy()).float()
+    return ClassCard(unit_sum, signed, **{"root": None, **moments, **_ids(arrays)})
+
+
+def _ids(arrays: dict[str, Array]) -> dict[str, SampleIds]:
+    return {"sample_ids": arrays["sample_ids"].copy()} if "sample_ids" in arrays else {}
 
 
 def _checked(card: ClassCard) -> ClassCard:
@@ -306,13 +266,11 @@ def _checked(card: ClassCard) -> ClassCard:
     shares = [card.projected, card.held_out]
     sound = (
         card.count == sum(share.count for share in shares) >= 1
-        and card.feature_sum.shape == card.unit_sum.shape
-        and len(views) > 0
-        and all(view.count == card.count and view.dim == len(card.feature_sum) for view in views)
+        and card.unit_sum.ndim == 1
+        and all(view.count == card.count and view.dim == len(card.unit_sum) for view in views)
         and card.projected.dim == card.held_out.dim
         and all(_is_sound(moments) for moments in (*views, *shares))
-        and all(bool(part.isfinite().all()) for part in (card.feature_sum, card.unit_sum))
-        and 0 <= card.square_sum < np.inf
+        and bool(card.unit_sum.isfinite().all())
         and card.sample_ids.ndim == 1
         and card.sample_ids.dtype == np.uint64
         and len(card.sample_ids) <= card.count
@@ -322,12 +280,17 @@ def _checked(card: ClassCard) -> ClassCard:
     return card
 
 
-def _is_sound(moments: Moments) -> bool:
+def _is_sound(moments: CodedMoments) -> bool:
+    factor = moments.factor
     return (
         moments.count >= 0
         and 0 <= moments.residual < np.inf
         and moments.total.ndim == 1
-        and moments.factor.ndim == 2
-        and moments.factor.shape[1] == moments.dim
-        and bool(moments.total.isfinite().all() and moments.factor.isfinite().all())
+        and moments.total.dtype == torch.float32
+        and factor.codes.ndim == 2
+        and factor.codes.dtype == np.int8
+        and factor.codes.shape == (len(factor), moments.dim)
+        and factor.scales.ndim == 1
+        and factor.scales.dtype == np.float32
+        and bool(moments.total.isfinite().all() and np.isfinite(factor.scales).all())
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from gddsg.core.thin_scatter import ThinScatter
+from gddsg.core.moments import Moments
 
 _DIRECTIONS_AT_ONCE = 512
 _ROUGH = 1e-4  # of the terms that cancel out in a distance: hundreds of times what float32 gets wrong
@@ -23,9 +23,12 @@ class CorrelationMetric:
 
     Attributes
     ----------
-    mean : ``(dim,)``, μ.
-    weights : ``(dim,)``, ``D² / κ``; ones for a class without scatter, whose matrix is the identity.
-    directions, shares : ``D q_j`` ``(r, dim)`` and ``v_j / (κ + v_j) / κ`` ``(r,)``.
+    mean : Tensor
+        ``(dim,)``, μ.
+    weights : Tensor
+        ``(dim,)``, ``D² / κ``; ones for a class without scatter, whose matrix is the identity.
+    directions, shares : Tensor
+        ``D q_j`` ``(r, dim)`` and ``v_j / (κ + v_j) / κ`` ``(r,)``.
     """
 
     mean: Tensor
@@ -34,7 +37,7 @@ class CorrelationMetric:
     shares: Tensor
 
     @classmethod
-    def of(cls, scatter: ThinScatter, alpha1: float, alpha2: float) -> CorrelationMetric:
+    def of(cls, scatter: Moments, alpha1: float, alpha2: float) -> CorrelationMetric:
         """The metric of a class, with ``Σ = S / (n - 1) + α₁ V₁ I + α₂ V₂ (1 1ᵀ - I)``."""
         directions, values, level = shrunk_spectrum(scatter, alpha1, alpha2)
         if level <= 0:
@@ -94,7 +97,7 @@ def _blocks(metrics: Sequence[CorrelationMetric]) -> Iterator[list[CorrelationMe
         yield block
 
 
-def shrunk_spectrum(scatter: ThinScatter, alpha1: float, alpha2: float) -> tuple[Tensor, Tensor, float]:
+def shrunk_spectrum(scatter: Moments, alpha1: float, alpha2: float) -> tuple[Tensor, Tensor, float]:
     """Directions q_j ``(r, dim)``, values v_j ``(r,)`` and level κ of ``Σ + α₁ V₁ I + α₂ V₂ (1 1ᵀ - I)``.
 
     V₁ and V₂ are the means of the diagonal of Σ and of the rest. That matrix is ``κ I + Σ_j v_j q_j q_jᵀ`` with

@@ -1,134 +1,162 @@
-"""Everything that follows from a set of class cards, each part computed when it is first asked for."""
+"""What follows from a set of class cards, each part computed once, when it is first asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from gddsg.core.calibration import Novelty
 from gddsg.core.class_card import ClassCard
+from gddsg.core.decision import DecisionMode
 from gddsg.core.discriminant import Discriminant
-from gddsg.core.grouping import ClassGroups, Grouping, class_groups
-from gddsg.core.identification import VOTERS, SoftVote
-from gddsg.core.ridge import RidgeHead, ridge_head
-from gddsg.core.scatter_pool import SampledSpectrum, ScatterPool
-from gddsg.core.similarity_graph import Distance, Label, SimilarityGraph, similarity_graph
+from gddsg.core.grouping import Block, ClassGroups, Grouping, class_groups
+from gddsg.core.identification import VOTERS, Identification, SoftVote
+from gddsg.core.label import Label
+from gddsg.core.metric import Metric, sample_classes, shared_metric
+from gddsg.core.novelty import Novelty
+from gddsg.core.once import Lazy, Part
+from gddsg.core.predictor import Floats, Predictor
+from gddsg.core.projection import exact_projection_weights
+from gddsg.core.ridge import ridge_head
+from gddsg.core.similarity_graph import Distance, SimilarityGraph, similarity_graph
 from gddsg.core.transform import View
 
-_WORTH_THE_OTHER = 0.75  # times the usual view's expected error: the estimate is a rough one, so a tie changes nothing
+Heads = tuple[tuple[tuple[int, ...], Lazy[Floats]], ...]
+"""Of every group the hashes of its cards, and its head."""
 
 
-@dataclass(eq=False)
-class Memo:
-    """What has been derived from the cards so far; thrown away, but for reusable parts, whenever a card changes."""
-
-    pools: dict[View, tuple[ScatterPool, SampledSpectrum]] = field(default_factory=dict)
-    heads: dict[tuple[Label, ...], tuple[tuple[ClassCard, ...], RidgeHead]] = field(default_factory=dict)
-    derived: Derived | None = None
-
-    def for_cards(self, cards: Mapping[Label, ClassCard]) -> Memo:
-        """What of it can be used again for these cards: pools notice changes themselves, heads need all their cards."""
-        return Memo(self.pools, {labels: head for labels, head in self.heads.items() if _fits(labels, head[0], cards)})
-
-
-def _fits(labels: tuple[Label, ...], used: tuple[ClassCard, ...], cards: Mapping[Label, ClassCard]) -> bool:
-    return all(cards.get(label) is card for label, card in zip(labels, used, strict=True))
-
-
-@dataclass(eq=False)
 class Derived:
-    """Graph, groups, discriminant, novelty and heads of a set of cards.
+    """Metric, discriminant, groups, heads and novelty of a set of cards.
 
     Parameters
     ----------
-    cards : by label, sorted.
-    memo : what may be used again.
-    distance : of the similarity graph.
-    grouping : how classes are put into groups.
-    arrived : the groups so far, where they depend on the order of arrival.
-    seed : of random groups and of the voters.
+    cards : mapping of Label to ClassCard
+        In canonical order.
+    grouping : str
+        How classes are put into groups.
+    distance : str
+        Of the similarity graph.
+    arrived : tuple of tuple of Label
+        The groups, where they depend on the order of arrival.
+    seed : int
+        Of random groups and of voters.
+    before : Derived or None
+        What follows from the cards of the predecessor; parts that still hold are taken over.
     """
 
-    cards: Mapping[Label, ClassCard]
-    memo: Memo
-    distance: Distance
-    grouping: Grouping
-    arrived: ClassGroups
-    seed: int
-    _voters: dict[str, SoftVote] = field(default_factory=dict, init=False)
+    def __init__(
+        self,
+        cards: Mapping[Label, ClassCard],
+        *,
+        grouping: Grouping,
+        distance: Distance,
+        arrived: ClassGroups,
+        seed: int,
+        before: Derived | None,
+    ) -> None:
+        self._cards, self._grouping, self._distance = cards, grouping, distance
+        self._arrived, self._seed = arrived, seed
+        self._metric: Part[Metric] = Part(self._find_metric, None if before is None else before._metric)
+        self._discriminant: Part[Discriminant] = Part(
+            self._find_discriminant, None if before is None else before._discriminant
+        )
+        self._groups: Part[dict[Block, ClassGroups]] = Part(
+            self._find_groups, None if before is None else before._groups
+        )
+        self._heads: Part[Heads] = Part(self._find_heads, None if before is None else before._heads)
+        self._novelty = Lazy(lambda: Novelty.of(self._discriminant()))
+        self._votes = {name: Lazy(partial(self._find_vote, name)) for name in VOTERS}
 
-    @cached_property
-    def graph(self) -> SimilarityGraph:
-        """Which classes look alike."""
-        return similarity_graph(self.cards, self.distance)
+    # ---------------------------------------------------------------- parts
 
-    @cached_property
+    def _find_metric(self, earlier: Metric | None) -> Metric:
+        sample = sample_classes(self._cards.values())
+        return earlier if earlier is not None and earlier.sample == sample else shared_metric(sample)
+
+    def _find_discriminant(self, earlier: Discriminant | None) -> Discriminant:
+        return Discriminant.of(self._metric(), tuple(self._cards.values()), earlier)
+
+    def _find_groups(self, earlier: dict[Block, ClassGroups] | None) -> dict[Block, ClassGroups]:
+        if self._grouping in ("arrival", "task"):
+            return {((), ()): self._arrived}
+        return class_groups(self._grouping, self._cards, self._distance, self._seed, earlier or {})
+
+    def _find_heads(self, earlier: Heads | None) -> Heads:
+        known, heads = dict(earlier or ()), []
+        for group in self.groups:
+            cards = [self._cards[label] for label in group]
+            keys = tuple([card.key for card in cards])
+            heads.append((keys, known.get(keys) or Lazy(partial(_solve_head, cards))))
+        return tuple(heads)
+
+    def _find_vote(self, identification: str) -> SoftVote:
+        group_of = _group_of(self._members(), len(self._cards))
+        return SoftVote(self._discriminant(), group_of, self._seed, VOTERS[identification])
+
+    # ---------------------------------------------------------------- answers
+
+    @property
+    def metric(self) -> Metric:
+        """What all classes share."""
+        return self._metric()
+
+    @property
     def groups(self) -> ClassGroups:
         """The classes, group by group."""
-        return class_groups(self.grouping, self.graph, self.arrived, self.seed)
+        return tuple(group for block in self._groups().values() for group in block)
 
-    @cached_property
-    def columns(self) -> dict[int, list[int]]:
-        """Places among the sorted classes that belong to each group."""
-        position = {label: i for i, label in enumerate(self.cards)}
-        return {g: [position[label] for label in group] for g, group in enumerate(self.groups)}
+    def graph(self, labels: Sequence[Label]) -> SimilarityGraph:
+        """Which classes look alike, in the order of ``labels``; for people and pictures, predictions need none."""
+        return similarity_graph({label: self._cards[label] for label in labels}, self._distance)
 
-    @cached_property
-    def group_of_class(self) -> Tensor:
-        """``(n_classes,)``."""
-        groups = torch.zeros(len(self.cards), dtype=torch.long)
-        for group, columns in self.columns.items():
-            groups[columns] = group
-        return groups
+    def _members(self) -> list[NDArray[np.intp]]:
+        place = {label: i for i, label in enumerate(self._cards)}
+        return [np.array([place[label] for label in group], dtype=np.intp) for group in self.groups]
 
-    @cached_property
-    def _chosen(self) -> tuple[View, Discriminant]:
-        """The view of the features and its discriminant: the usual one, unless the other has a far smaller error."""
-        cards = self.cards.values()
-        by_habit: tuple[View, View] = ("raw", "root") if any(card.signed for card in cards) else ("root", "raw")
-        views = [view for view in by_habit if all(getattr(card, view) is not None for card in cards)]
-        chosen, *others = [(view, self._discriminant(view)) for view in views]
-        for other in others:
-            if other[1].whitening.expected_error < _WORTH_THE_OTHER * chosen[1].whitening.expected_error:
-                return other
-        return chosen
+    def predictor(
+        self,
+        labels: NDArray[Any],
+        *,
+        mode: DecisionMode,
+        identification: Identification,
+        projected_view: View,
+        projection_dim: int,
+    ) -> Predictor:
+        """What answers, with columns in the order of ``labels``."""
+        discriminant, heads, metric = self._discriminant(), self._heads(), self._metric()
+        place = {label: i for i, label in enumerate(self._cards)}
+        means, members = [part() for part in discriminant.means.values()], self._members()
+        return Predictor(
+            labels=labels,
+            columns=np.array([place[label] for label in labels.tolist()], dtype=np.intp),
+            view=metric.view,
+            projected_view=projected_view,
+            mode=mode,
+            temperature=metric.temperature,
+            whitener=metric.whitener.numpy(),
+            means=tuple(part.whitened for part in means),
+            biases=np.concatenate([part.biases for part in means]),
+            solved_means=tuple(row for part in means for row in part.solved),
+            own=tuple([discriminant.own[card.key] for card in self._cards.values()]),
+            groups=tuple(members),
+            group_of=_group_of(members, len(labels)),
+            heads=tuple([head for _, head in heads]),
+            projection=partial(exact_projection_weights, metric.sample[0].raw.dim, projection_dim, self._seed),
+            vote=None if identification == "evidence" else lambda x: self._votes[identification]().probabilities(x),
+            novelty=self._novelty,
+        )
 
-    def _discriminant(self, view: View) -> Discriminant:
-        moments = {label: getattr(card, view) for label, card in self.cards.items()}
-        pool, sample = self.memo.pools.setdefault(view, (ScatterPool(), SampledSpectrum()))
-        total = pool.total(moments)
-        return Discriminant(list(moments.values()), total, sample.of(moments, total))
 
-    @property
-    def view(self) -> View:
-        """How the discriminant sees the features."""
-        return self._chosen[0]
+def _group_of(members: Sequence[NDArray[np.intp]], n_classes: int) -> NDArray[np.intp]:
+    groups = np.empty(n_classes, dtype=np.intp)
+    for group, own in enumerate(members):
+        groups[own] = group
+    return groups
 
-    @property
-    def discriminant(self) -> Discriminant:
-        """Evidence for every class."""
-        return self._chosen[1]
 
-    @cached_property
-    def novelty(self) -> Novelty:
-        """How unlike every class an input is."""
-        return Novelty(self.discriminant)
-
-    def voters(self, identification: str) -> SoftVote:
-        """The classifiers that identify the group, by a name of :data:`gddsg.core.identification.VOTERS`."""
-        if identification not in self._voters:
-            members = VOTERS[identification]
-            self._voters[identification] = SoftVote(self.discriminant, self.group_of_class, self.seed, members)
-        return self._voters[identification]
-
-    def head(self, group: int) -> RidgeHead:
-        """The group's ridge head; solved again only when one of its cards changed."""
-        labels = self.groups[group]
-        cards = tuple(self.cards[label] for label in labels)
-        if labels not in self.memo.heads:
-            self.memo.heads[labels] = (cards, ridge_head(cards))
-        return self.memo.heads[labels][1]
+def _solve_head(cards: Sequence[ClassCard]) -> Floats:
+    weights: Floats = ridge_head(cards).weights.numpy()
+    return weights

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
+import numpy as np
 
-from gddsg.core.derived import Derived
-from gddsg.core.identification import group_probabilities
-from gddsg.core.similarity_graph import Label
+from gddsg.core.grouping import ClassGroups
+from gddsg.core.label import Label
+from gddsg.core.predictor import Features, Predictor
+from gddsg.core.similarity_graph import SimilarityGraph
 
 _RIVALS = 5
 
@@ -56,29 +57,44 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explanation(derived: Derived, probabilities: Tensor, novelty: float) -> Explanation:
-    """Why an input with these ``probabilities`` ``(n_classes,)`` and this novelty gets its label."""
-    labels, graph, group_of = list(derived.cards), derived.graph, derived.group_of_class.tolist()
-    order = probabilities.argsort(descending=True).tolist()
-    best = int(probabilities.argmax())
+def explain(predictor: Predictor, graph: SimilarityGraph, groups: ClassGroups, features: Features) -> Explanation:
+    """Why one input gets its label.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        What answers.
+    graph : SimilarityGraph
+        Of all classes, in the order of the predictor's labels.
+    groups : tuple of tuple of Label
+        The class groups.
+    features : ndarray
+        Of the input, ``(1, n_features)``.
+    """
+    probabilities = np.exp(predictor.predict_log_proba(features)[0])
+    group_of = {label: group for group, members in enumerate(groups) for label in members}
+    best, *others = np.argsort(-probabilities, kind="stable")[: _RIVALS + 1].tolist()
     rivals = tuple(
         Rival(
-            label=labels[c],
+            label=graph.labels[c],
             probability=float(probabilities[c]),
-            group=group_of[c],
+            group=group_of[graph.labels[c]],
             similar=bool(graph.adjacency[best, c]),
             distance=float(graph.distances[best, c]),
         )
-        for c in [c for c in order if c != best][:_RIVALS]
+        for c in others
     )
-    groups = group_probabilities(probabilities[None], derived.group_of_class)[0]
+    own = group_of[graph.labels[best]]
+    by_group = dict.fromkeys(range(len(groups)), 0.0)
+    for label, probability in zip(graph.labels, probabilities.tolist(), strict=True):
+        by_group[group_of[label]] += probability
     return Explanation(
-        label=labels[best],
+        label=graph.labels[best],
         probability=float(probabilities[best]),
-        group=group_of[best],
-        group_members=derived.groups[group_of[best]],
-        group_probabilities={g: float(p) for g, p in enumerate(groups)},
+        group=own,
+        group_members=groups[own],
+        group_probabilities=by_group,
         rivals=rivals,
-        novelty=novelty,
-        novelty_limit=derived.novelty.limit(0.99),
+        novelty=float(predictor.measure_novelty(features)[0]),
+        novelty_limit=predictor.novelty().limit(0.99),
     )

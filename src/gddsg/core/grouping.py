@@ -1,34 +1,72 @@
-"""Class groups: sets of classes of which no two are similar, and other ways to group for comparison."""
+"""Class groups: sets of classes of which no two are similar, and other ways to group for comparison.
+
+A class's name has no part in it: whatever has to be ordered, divided or drawn goes by the content of the cards.
+"""
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Collection
-from hashlib import blake2b
+from collections.abc import Collection, Mapping
 from typing import Literal
 
+import numpy as np
 import torch
 
+from gddsg.core.canonical_order import content_blocks
+from gddsg.core.class_card import ClassCard
 from gddsg.core.colouring import welsh_powell
-from gddsg.core.similarity_graph import Label, SimilarityGraph
+from gddsg.core.label import Label
+from gddsg.core.similarity_graph import Distance, SimilarityGraph, similarity_graph
 
 ClassGroups = tuple[tuple[Label, ...], ...]
+Block = tuple[tuple[Label, ...], tuple[int, ...]]
 Grouping = Literal["canonical", "arrival", "one", "random", "similar", "task"]
 
 MAX_GROUP_SIZE = 64
 """Classes in a canonical group; far more than the groups of real data have, which are limited by similarity."""
 
 
-def class_groups(grouping: Grouping, graph: SimilarityGraph, arrived: ClassGroups, seed: int) -> ClassGroups:
-    """The groups of all classes of ``graph``; ``arrived`` are those that :func:`groups_on_arrival` has made so far."""
-    if grouping in ("arrival", "task"):
-        return arrived
+def class_groups(
+    grouping: Grouping,
+    cards: Mapping[Label, ClassCard],
+    distance: Distance,
+    seed: int,
+    known: Mapping[Block, ClassGroups],
+) -> dict[Block, ClassGroups]:
+    """The groups of all classes, block by block; only canonical groups are made in more than one.
+
+    Parameters
+    ----------
+    grouping : str
+        Any way to group that does not depend on the order of arrival.
+    cards : mapping of Label to ClassCard
+        In canonical order.
+    distance : str
+        Of the similarity graph.
+    seed : int
+        Of random groups.
+    known : mapping
+        Groups of blocks that need not be made again.
+    """
+    labels, keys = tuple(cards), tuple([card.key for card in cards.values()])
+    if not cards:
+        return {}
     if grouping == "one":
-        return one_group(graph)
-    canonical = canonical_groups(graph)
+        return {(labels, keys): (labels,)}
+    canonical = {}
+    for run in content_blocks(keys):
+        block = (labels[run], keys[run])
+        canonical[block] = known.get(block) or _block_groups(cards, block, distance)
+    if grouping == "canonical":
+        return canonical
+    n_groups = sum(map(len, canonical.values()))
     if grouping == "random":
-        return random_groups(graph, len(canonical), seed)
-    return similar_groups(graph, len(canonical)) if grouping == "similar" else canonical
+        return {(labels, keys): random_groups(cards, n_groups, seed)}
+    return {(labels, keys): similar_groups(similarity_graph(cards, distance), n_groups)}
+
+
+def _block_groups(cards: Mapping[Label, ClassCard], block: Block, distance: Distance) -> ClassGroups:
+    graph = similarity_graph({label: cards[label] for label in block[0]}, distance)
+    return canonical_groups(graph, dict(zip(*block, strict=True)))
 
 
 def groups_on_arrival(
@@ -40,13 +78,14 @@ def groups_on_arrival(
     return task_groups(groups, newcomers) if grouping == "task" else ()
 
 
-def canonical_groups(graph: SimilarityGraph) -> ClassGroups:
-    """Colour the graph of all classes: the groups depend on the set of classes alone, not on their arrival.
+def canonical_groups(graph: SimilarityGraph, keys: Mapping[Label, int]) -> ClassGroups:
+    """Colour the graph: the groups depend on the set of classes alone, not on their arrival.
 
-    A colour of many classes is divided, since the time to solve a head grows with the cube of its group.
+    A colour of many classes is divided by the hashes of their cards, ``keys``, since the time to solve a head grows
+    with the cube of its group.
     """
     colours = _coloured(graph, list(range(len(graph.labels))))
-    return tuple(part for group in colours for part in _divided(group))
+    return tuple(part for group in colours for part in _divided(group, keys))
 
 
 def extend_groups(groups: ClassGroups, graph: SimilarityGraph, newcomers: Collection[Label]) -> ClassGroups:
@@ -68,17 +107,11 @@ def extend_groups(groups: ClassGroups, graph: SimilarityGraph, newcomers: Collec
     return grown + _coloured(graph, left_over)
 
 
-def one_group(graph: SimilarityGraph) -> ClassGroups:
-    """All classes together: what a single head does."""
-    return (graph.labels,) if graph.labels else ()
-
-
-def random_groups(graph: SimilarityGraph, n_groups: int, seed: int) -> ClassGroups:
-    """At most ``n_groups`` groups that similarity has no part in: a class's follows from its name and the seed."""
+def random_groups(cards: Mapping[Label, ClassCard], n_groups: int, seed: int) -> ClassGroups:
+    """At most ``n_groups`` groups that similarity has no part in: a class's follows from its card and the seed."""
     groups: list[list[Label]] = [[] for _ in range(n_groups)]
-    for label in graph.labels:  # a checksum will not do here: those of similar names go together in a regular way
-        digest = blake2b(f"{seed} {label!r}".encode(), digest_size=8).digest()
-        groups[int.from_bytes(digest, "big") % n_groups].append(label)
+    for label, card in cards.items():
+        groups[int(np.random.RandomState([card.key % 2**32, card.key >> 32, seed]).randint(n_groups))].append(label)
     return tuple(tuple(group) for group in groups if group)
 
 
@@ -111,14 +144,14 @@ def _least_similar(members: list[list[int]], graph: SimilarityGraph, newcomer: i
     return max(fitting, key=lambda g: float(graph.distances[newcomer, members[g]].mean()), default=None)
 
 
-def _divided(group: tuple[Label, ...], bit: int = 0) -> ClassGroups:
-    """Halve a large group by a hash of the names, so that a newcomer changes one part and leaves the others alone."""
+def _divided(group: tuple[Label, ...], keys: Mapping[Label, int], bit: int = 0) -> ClassGroups:
+    """Halve a large group by hashes of content, so that a newcomer changes one part and leaves the others alone."""
     if len(group) <= MAX_GROUP_SIZE or bit == 32:
         return (group,)
     halves: tuple[list[Label], list[Label]] = ([], [])
     for label in group:
-        halves[zlib.crc32(repr(label).encode()) >> bit & 1].append(label)
-    return tuple(part for half in halves if half for part in _divided(tuple(half), bit + 1))
+        halves[keys[label] >> bit & 1].append(label)
+    return tuple(part for half in halves if half for part in _divided(tuple(half), keys, bit + 1))
 
 
 def _coloured(graph: SimilarityGraph, vertices: list[int]) -> ClassGroups:

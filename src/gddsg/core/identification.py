@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from gddsg.core.calibration import pseudo_features
 from gddsg.core.discriminant import Discriminant
+from gddsg.core.novelty import pseudo_features
 from gddsg.errors import MissingExtraError
 
 Identification = Literal["evidence", "vote", "forest", "knn", "lightgbm", "tree", "mlp"]
@@ -29,25 +29,12 @@ VOTERS: dict[str, tuple[str, ...]] = {
 _VOTE_SAMPLES = 30
 
 
-def group_probabilities(class_probabilities: Tensor, group_of_class: Tensor) -> Tensor:
-    """``(n, n_classes)`` to ``(n, n_groups)``: a group is as probable as its classes together."""
-    groups = int(group_of_class.max()) + 1
-    out = torch.zeros(len(class_probabilities), groups, dtype=class_probabilities.dtype)
-    return out.index_add_(1, group_of_class, class_probabilities)
-
-
-def group_counts(chosen: Tensor, group_of_class: Tensor) -> Tensor:
-    """How many classes of each group are ``chosen`` (bool ``(n, n_classes)``), row by row."""
-    return group_probabilities(chosen.to(torch.int32), group_of_class)
-
-
 def meta_features(vectors: Tensor, prototypes: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
     """ρ(x): distances ``(n, n_classes)`` to the prototypes of **all** classes seen so far."""
     distances: np.ndarray[Any, np.dtype[np.float64]] = torch.cdist(vectors.double(), prototypes.double()).numpy()
     return distances
 
 
-@dataclass(eq=False)
 class SoftVote:
     """M_g of the paper: classifiers of the group on ρ(x), whose probabilities are averaged with equal weights.
 
@@ -55,30 +42,43 @@ class SoftVote:
 
     Parameters
     ----------
-    discriminant : of all classes; it draws the pseudo-features.
-    group_of_class : ``(n_classes,)``.
-    seed : of the draws and of the classifiers.
-    members : names of the classifiers, as :data:`VOTERS` has them.
+    discriminant : Discriminant
+        Of all classes; its metric draws the pseudo-features.
+    group_of_class : ndarray
+        ``(n_classes,)``, in the discriminant's order.
+    seed : int
+        Of the draws and of the classifiers.
+    members : tuple of str
+        Names of the classifiers, as :data:`VOTERS` has them.
     """
 
-    discriminant: Discriminant
-    group_of_class: Tensor
-    seed: int
-    members: tuple[str, ...] = VOTERS["vote"]
+    def __init__(
+        self,
+        discriminant: Discriminant,
+        group_of_class: NDArray[np.intp],
+        seed: int,
+        members: tuple[str, ...] = VOTERS["vote"],
+    ) -> None:
+        vectors, drawn_from = pseudo_features(discriminant.metric, _VOTE_SAMPLES, seed)
+        place = {card.key: column for column, card in enumerate(discriminant.cards)}
+        classes = np.array([place[card.key] for card in discriminant.metric.sample])[drawn_from.numpy()]
+        self._prototypes = discriminant.prototypes()
+        rho, groups = meta_features(vectors, self._prototypes), group_of_class[classes]
+        self._groups = np.unique(groups)
+        self._n_groups = int(group_of_class.max()) + 1
+        single = len(self._groups) == 1
+        self._voters = [] if single else [_fitted(_voter(name, seed), rho, groups) for name in members]
 
-    def __post_init__(self) -> None:
-        vectors, classes = pseudo_features(self.discriminant, _VOTE_SAMPLES, self.seed)
-        rho, groups = meta_features(vectors, self.discriminant.means), self.group_of_class[classes].numpy()
-        single = int(self.group_of_class.max()) == 0
-        self._voters = [] if single else [_fitted(_voter(name, self.seed), rho, groups) for name in self.members]
-
-    def probabilities(self, vectors: Tensor) -> Tensor:
+    def probabilities(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
         """Group probabilities ``(n, n_groups)``."""
+        out = np.zeros((len(vectors), self._n_groups))
         if not self._voters:
-            return torch.ones(len(vectors), 1, dtype=torch.float64)
-        rho = meta_features(vectors, self.discriminant.means)
-        votes = [torch.from_numpy(np.asarray(voter.predict_proba(rho), dtype=np.float64)) for voter in self._voters]
-        return torch.stack(votes).mean(0)
+            out[:, self._groups] = 1.0
+            return out
+        rho = meta_features(torch.from_numpy(vectors), self._prototypes)
+        votes = [np.asarray(voter.predict_proba(rho), dtype=np.float64) for voter in self._voters]
+        out[:, self._groups] = np.mean(votes, axis=0)
+        return out
 
 
 def _fitted(voter: Any, rho: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> Any:

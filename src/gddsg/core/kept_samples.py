@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from gddsg.core.by_class import rows_by_class
-from gddsg.core.class_card import content_hash
-from gddsg.core.similarity_graph import Label
+from gddsg.core.content_hash import hash_rows
+from gddsg.core.label import Label
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,26 +20,42 @@ class KeptSamples:
 
     Attributes
     ----------
-    rows : ``(n_class, feature_dim)`` float32 by class.
+    rows : mapping of int or str to Tensor
+        ``(n_class, feature_dim)`` float32 by class.
+    quota : int or None
+        Samples that a class may keep, since some had to go; None as long as all are there.
     """
 
     rows: Mapping[Label, Tensor] = field(default_factory=dict)
+    quota: int | None = None
 
     def plus(self, features: Tensor, labels: Sequence[Label]) -> KeptSamples:
-        """These and a batch of further samples."""
+        """These and a batch of further samples.
+
+        Parameters
+        ----------
+        features : Tensor
+            ``(n, feature_dim)``.
+        labels : sequence of int or str
+            One for every row.
+        """
         rows = dict(self.rows)
         for label, new in rows_by_class(features, labels):
             rows[label] = _by_hash(torch.cat([rows[label], new.cpu()]) if label in rows else new.cpu())
-        return KeptSamples(rows)
+        return KeptSamples(rows, self.quota)
 
     def cut(self, budget: int) -> KeptSamples:
         """At most ``budget`` samples, an equal number of every class as far as it has them, at least one of each.
 
         Those of the lowest hash stay. More samples never raise the number a class may keep, so that cutting again and
-        again leaves what one cut at the end would have left.
+        again, by the same budget, leaves what one cut at the end would have left.
         """
-        quota = equal_quota([len(own) for own in self.rows.values()], budget)
-        return KeptSamples({label: own[:quota].clone() for label, own in self.rows.items()})
+        counts = [len(own) for own in self.rows.values()]
+        quota = equal_quota(counts, budget)
+        if self.quota is not None:
+            quota = min(quota, self.quota)  # samples that went earlier are not in the counts any more
+        rows = {label: own[:quota].clone() for label, own in self.rows.items()}
+        return KeptSamples(rows, quota if max(counts, default=0) > quota else self.quota)
 
     def joined(self, labels: Sequence[Label]) -> tuple[Tensor, Tensor]:
         """All rows ``(n, feature_dim)``, class after class in the order of ``labels``, and the index of their class."""
@@ -67,4 +83,4 @@ def equal_quota(counts: Sequence[int], budget: int) -> int:
 
 
 def _by_hash(rows: Tensor) -> Tensor:
-    return rows[torch.from_numpy(np.argsort(content_hash(rows), kind="stable"))]
+    return rows[torch.from_numpy(np.argsort(hash_rows(rows), kind="stable"))]

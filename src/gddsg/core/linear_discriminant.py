@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gddsg.core.by_class import rows_by_class
-from gddsg.core.similarity_graph import Label
+from gddsg.core.label import Label
 
 _ROWS_AT_ONCE = 4096
 _NO_SCATTER = 1e-20  # relative to the means: what is left where samples of a class are all alike is rounding
@@ -23,9 +23,12 @@ class WithinScatter:
 
     Attributes
     ----------
-    counts : samples by class.
-    totals : ``(dim,)`` float64 sums by class.
-    scatter : ``(dim, dim)`` float64, ``Σ_c Σ_x (x - m_c)(x - m_c)ᵀ``.
+    counts : mapping of Label to int
+        Samples by class.
+    totals : mapping of Label to Tensor
+        ``(dim,)`` float64 sums by class.
+    scatter : Tensor
+        ``(dim, dim)`` float64, ``Σ_c Σ_x (x - m_c)(x - m_c)ᵀ``.
     """
 
     counts: Mapping[Label, int]

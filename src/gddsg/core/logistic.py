@@ -17,9 +17,12 @@ class PrincipalRows:
 
     Attributes
     ----------
-    rows : ``(n, dim)``.
-    basis : ``(dim, dim)`` orthogonal.
-    variances : ``(dim,)`` of the coordinates.
+    rows : Tensor
+        ``(n, dim)``.
+    basis : Tensor
+        ``(dim, dim)`` orthogonal.
+    variances : Tensor
+        ``(dim,)`` of the coordinates.
     """
 
     rows: Tensor

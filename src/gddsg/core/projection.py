@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +19,15 @@ def projection_weights(feature_dim: int, projection_dim: int, seed: int) -> Tens
     """
     draws = np.random.RandomState(seed).standard_normal((feature_dim, projection_dim))
     return torch.from_numpy(draws.astype(np.float32))
+
+
+@lru_cache(maxsize=2)
+def exact_projection_weights(feature_dim: int, projection_dim: int, seed: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The same weights as a float64 array, for predictions."""
+    weights: np.ndarray[Any, np.dtype[np.float64]] = (
+        projection_weights(feature_dim, projection_dim, seed).double().numpy()
+    )
+    return weights
 
 
 def project(features: Tensor, projection_dim: int, seed: int) -> Tensor:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gddsg.core.class_card import ClassCard, Moments
+from gddsg.core.class_card import ClassCard
+from gddsg.core.moments import CodedMoments
 
 REGULARISATION_GRID = tuple(10 ** (k / 2) for k in range(-8, 5))
 """Candidates for λ, relative to the mean eigenvalue tr(Gram) / M, so that the scale of the features is no matter."""
@@ -22,8 +23,10 @@ class RidgeHead:
 
     Attributes
     ----------
-    weights : ``(projection_dim, n_group_classes)`` float64, Θ of the paper.
-    regularisation : the chosen λ.
+    weights : Tensor
+        ``(projection_dim, n_group_classes)`` float64, Θ of the paper.
+    regularisation : float
+        The chosen λ.
     """
 
     weights: Tensor
@@ -50,12 +53,12 @@ def ridge_head(cards: Sequence[ClassCard]) -> RidgeHead:
     return RidgeHead(_solved([[card.projected, card.held_out] for card in cards], regularisation), regularisation)
 
 
-def choose_regularisation(spectrum: _Spectrum, held_out: Sequence[Moments]) -> float:
+def choose_regularisation(spectrum: _Spectrum, held_out: Sequence[CodedMoments]) -> float:
     """The λ with the least squared error on the held-out samples, known by their sums only (eq. 11)."""
     scale = float(spectrum.values.sum()) / len(spectrum.basis) or 1.0
     if sum(moments.count for moments in held_out) == 0 or len(spectrum.values) == 0:
         return _WITHOUT_HELD_OUT * scale
-    sums = torch.stack([moments.total for moments in held_out]) @ spectrum.basis
+    sums = torch.stack([moments.total.double() for moments in held_out]) @ spectrum.basis
     rows = _second_moment_rows(held_out) @ spectrum.basis
     gram = rows.T @ rows  # of the held-out samples; the energy their factors lost counts as isotropic
     gram.diagonal().add_(sum(moments.residual for moments in held_out) / len(spectrum.basis))
@@ -70,7 +73,7 @@ def choose_regularisation(spectrum: _Spectrum, held_out: Sequence[Moments]) -> f
     return min((scale * relative for relative in REGULARISATION_GRID), key=held_out_error)
 
 
-def _spectrum(shares: Sequence[Sequence[Moments]]) -> _Spectrum:
+def _spectrum(shares: Sequence[Sequence[CodedMoments]]) -> _Spectrum:
     """Spectrum of a group's Gram matrix, primal (M × M) or dual (rows × rows), whichever is smaller."""
     rows = torch.cat([_second_moment_rows(share) for share in shares])
     cross = _cross_correlation(shares)
@@ -85,7 +88,7 @@ def _spectrum(shares: Sequence[Sequence[Moments]]) -> _Spectrum:
     return _Spectrum(values[keep], basis, basis.T @ cross)
 
 
-def _solved(shares: Sequence[Sequence[Moments]], regularisation: float) -> Tensor:
+def _solved(shares: Sequence[Sequence[CodedMoments]], regularisation: float) -> Tensor:
     """Θ = (Gram + λ I)⁻¹ C (eq. 7), primal or dual, whichever is smaller."""
     rows, cross = torch.cat([_second_moment_rows(share) for share in shares]), _cross_correlation(shares)
     dual = len(rows) < rows.shape[1]
@@ -101,12 +104,12 @@ def _solved(shares: Sequence[Sequence[Moments]], regularisation: float) -> Tenso
     return (cross - rows.T @ torch.cholesky_solve(rows @ cross, factor)) / regularisation
 
 
-def _cross_correlation(shares: Sequence[Sequence[Moments]]) -> Tensor:
-    return torch.stack([torch.stack([m.total for m in share]).sum(0) for share in shares], dim=1)
+def _cross_correlation(shares: Sequence[Sequence[CodedMoments]]) -> Tensor:
+    return torch.stack([torch.stack([m.total.double() for m in share]).sum(0) for share in shares], dim=1)
 
 
-def _second_moment_rows(share: Sequence[Moments]) -> Tensor:
+def _second_moment_rows(share: Sequence[CodedMoments]) -> Tensor:
     """Rows whose ``rowsᵀ rows`` is the sum of h hᵀ over all samples: the scatter factors and √n times the means."""
-    parts = [moments.factor.double() for moments in share]
+    parts = [moments.factor.decoded().double() for moments in share]
     means = [(moments.mean * moments.count**0.5)[None] for moments in share]
     return torch.cat(parts + means)

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from gddsg.core.class_card import ClassCard
+from gddsg.core.label import Label
 from gddsg.core.transform import unit
 
 if TYPE_CHECKING:
     import networkx as nx
 
-Label = int | str
 _ROUNDING = 1e-12
 Distance = Literal["cosine", "euclidean"]
 
@@ -26,10 +26,14 @@ class SimilarityGraph:
 
     Attributes
     ----------
-    labels : the classes, sorted.
-    distances : ``(n_classes, n_classes)`` distances between centroids.
-    radii : ``(n_classes,)`` mean distance of a class's samples to its centroid (the two sides of eq. 3).
-    adjacency : ``(n_classes, n_classes)`` bool, True where two classes are similar.
+    labels : tuple of Label
+        The classes.
+    distances : Tensor
+        ``(n_classes, n_classes)`` distances between centroids.
+    radii : Tensor
+        ``(n_classes,)`` mean distance of a class's samples to its centroid (the two sides of eq. 3).
+    adjacency : Tensor
+        ``(n_classes, n_classes)`` bool, True where two classes are similar.
     """
 
     labels: tuple[Label, ...]
@@ -49,30 +53,27 @@ class SimilarityGraph:
 
 
 def similarity_graph(cards: Mapping[Label, ClassCard], distance: Distance = "cosine") -> SimilarityGraph:
-    """Join classes i and j unless ``d(c_i, c_j) > max(radius_i, radius_j)`` (eq. 3 and 4)."""
-    labels = tuple(sorted(cards))  # labels of one model are all int or all str
-    ordered = [cards[label] for label in labels]
-    counts = torch.tensor([card.count for card in ordered], dtype=torch.float64)
-    centroids = torch.stack([card.feature_sum for card in ordered]) / counts[:, None]
-    distances, radii = (_cosine if distance == "cosine" else _euclidean)(ordered, counts, centroids)
+    """Join classes i and j unless ``d(c_i, c_j) > max(radius_i, radius_j)`` (eq. 3 and 4); classes in given order."""
+    ordered = list(cards.values())
+    centroids = torch.stack([card.centroid for card in ordered])
+    distances, radii = (_cosine if distance == "cosine" else _euclidean)(ordered, centroids)
     distances = ((distances + distances.T) / 2).clamp(min=0).fill_diagonal_(0)
     # classes of one and the same vector have distance and radius 0 up to rounding, and must count as similar
     scale = 1.0 if distance == "cosine" else float(centroids.abs().max())
     adjacency = ~(distances > torch.maximum(radii[:, None], radii[None, :]) + _ROUNDING * scale)
     adjacency.fill_diagonal_(False)
-    return SimilarityGraph(labels, distances, radii, adjacency)
+    return SimilarityGraph(tuple(cards), distances, radii, adjacency)
 
 
-def _cosine(cards: list[ClassCard], counts: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
+def _cosine(cards: list[ClassCard], centroids: Tensor) -> tuple[Tensor, Tensor]:
     directions = unit(centroids)
     # mean over samples of 1 - cos(x, c) = 1 - unit_sum · ĉ / n: exact, and no second pass over the samples
-    units = torch.stack([card.unit_sum for card in cards])
-    radii = 1 - (units * directions).sum(1) / counts
+    units = torch.stack([card.unit_sum.double() / card.count for card in cards])
+    radii = 1 - (units * directions).sum(1)
     return 1 - directions @ directions.T, radii.clamp(min=0)
 
 
-def _euclidean(cards: list[ClassCard], counts: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
+def _euclidean(cards: list[ClassCard], centroids: Tensor) -> tuple[Tensor, Tensor]:
     # sums give the root mean square radius; it lies above the mean radius by the spread of the radii
-    squares = torch.tensor([card.square_sum for card in cards], dtype=torch.float64)
-    radii = (squares / counts - centroids.square().sum(1)).clamp(min=0).sqrt()
+    radii = torch.tensor([card.raw.energy / card.count for card in cards], dtype=torch.float64).sqrt()
     return torch.cdist(centroids, centroids, compute_mode="donot_use_mm_for_euclid_dist"), radii

@@ -16,7 +16,8 @@ class StandardisedRoot:
 
     Attributes
     ----------
-    mean, deviation : ``(feature_dim,)`` float64, of the roots of the features it was made from.
+    mean, deviation : Tensor
+        ``(feature_dim,)`` float64, of the roots of the features it was made from.
     """
 
     mean: Tensor

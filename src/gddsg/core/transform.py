@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 View = Literal["root", "raw"]
@@ -15,9 +17,9 @@ def signed_root(features: Tensor) -> Tensor:
     return features.abs().sqrt_().copysign_(features)
 
 
-def apply_view(features: Tensor, view: View) -> Tensor:
-    """Features ``(n, feature_dim)`` as the discriminant sees them."""
-    return signed_root(features) if view == "root" else features
+def apply_view(features: NDArray[Any], view: View) -> NDArray[Any]:
+    """Features ``(n, feature_dim)`` as a part of the model sees them."""
+    return np.copysign(np.sqrt(np.abs(features)), features) if view == "root" else features
 
 
 def unit(vectors: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from gddsg.core.correlation_metric import CorrelationMetric, correlation_distances, shrunk_spectrum
-from gddsg.core.thin_scatter import ThinScatter, principal_rows
+from gddsg.core.moments import Moments, principal_factor
 
 
 def vectors(n, dim, seed=0):
@@ -21,7 +21,7 @@ def scatter_of(X):
 @pytest.mark.parametrize(("n", "dim"), [(1, 4), (2, 4), (5, 12), (12, 12), (40, 6)])
 def test_nothing_of_the_scatter_is_lost(n, dim):
     X = vectors(n, dim)
-    thin = ThinScatter.of(X)
+    thin = Moments.of(X)
     assert thin.count == n
     assert len(thin.factor) == min(n - 1, dim)
     np.testing.assert_allclose(thin.factor.double().T @ thin.factor.double(), scatter_of(X), atol=1e-5)
@@ -32,23 +32,23 @@ def test_nothing_of_the_scatter_is_lost(n, dim):
 def test_merged_parts_are_the_whole(parts):
     X = vectors(sum(parts), 8)
     first, *others = torch.split(X, list(parts))
-    thin = ThinScatter.of(first)
+    thin = Moments.of(first)
     for other in others:
-        thin = thin.merge(ThinScatter.of(other))
+        thin = thin.merge(Moments.of(other))
     np.testing.assert_allclose(thin.factor.double().T @ thin.factor.double(), scatter_of(X), atol=1e-5)
     assert len(thin.factor) <= min(len(X) - 1, 8)
 
 
 def test_many_samples_are_merged_chunk_by_chunk(monkeypatch):
     X = vectors(50, 5)
-    monkeypatch.setattr("gddsg.core.thin_scatter._ROWS_AT_ONCE", 8)
-    thin = ThinScatter.of(X)
+    monkeypatch.setattr("gddsg.core.moments._CHUNK_ROWS", 8)
+    thin = Moments.of(X)
     np.testing.assert_allclose(thin.factor.double().T @ thin.factor.double(), scatter_of(X), atol=1e-4)
 
 
 def test_rows_are_orthogonal_and_none_is_a_sample():
     X = vectors(6, 20)
-    rows = principal_rows(X - X.mean(0))
+    rows, _ = principal_factor(X - X.mean(0), None)
     gram = rows @ rows.T
     assert torch.allclose(gram, torch.diag(gram.diagonal()), atol=1e-10)
     cosines = torch.nn.functional.normalize(rows) @ torch.nn.functional.normalize(X - X.mean(0)).T
@@ -75,7 +75,7 @@ def explicit_distances(X, x, alpha1, alpha2):
 @pytest.mark.parametrize(("n", "dim"), [(2, 6), (5, 20), (40, 8), (9, 8)])
 def test_distances_are_mahalanobis_with_the_inverse_written_out(n, dim, alpha1, alpha2):
     X, x = vectors(n, dim), vectors(15, dim, seed=1)
-    metric = CorrelationMetric.of(ThinScatter.of(X), alpha1, alpha2)
+    metric = CorrelationMetric.of(Moments.of(X), alpha1, alpha2)
     expected = explicit_distances(X, x, alpha1, alpha2)
     np.testing.assert_allclose(correlation_distances([metric], x)[:, 0], expected, rtol=1e-5)
 
@@ -83,7 +83,7 @@ def test_distances_are_mahalanobis_with_the_inverse_written_out(n, dim, alpha1, 
 @pytest.mark.parametrize(("alpha1", "alpha2"), [(1.0, 0.0), (2.0, 2.0)])
 def test_the_spectrum_is_that_of_the_shrunk_covariance(alpha1, alpha2):
     X = vectors(6, 10)
-    directions, values, level = shrunk_spectrum(ThinScatter.of(X), alpha1, alpha2)
+    directions, values, level = shrunk_spectrum(Moments.of(X), alpha1, alpha2)
     rebuilt = (directions.T * values) @ directions + level * torch.eye(10)
     np.testing.assert_allclose(rebuilt, explicit_covariance(X, alpha1, alpha2), atol=1e-6)
 
@@ -91,5 +91,5 @@ def test_the_spectrum_is_that_of_the_shrunk_covariance(alpha1, alpha2):
 def test_a_class_without_scatter_has_the_euclidean_distance():
     x = vectors(4, 3)
     for X in (x[:1], x[:1].repeat(5, 1)):
-        metric = CorrelationMetric.of(ThinScatter.of(X), 1.0, 0.0)
+        metric = CorrelationMetric.of(Moments.of(X), 1.0, 0.0)
         np.testing.assert_allclose(correlation_distances([metric], x)[:, 0], (x - x[0]).square().sum(1), atol=1e-12)
