@@ -1,689 +1,350 @@
-"""Model files come back bit for bit or with a clear error, and never half written."""
+"""Models come back from their files bit for bit, files of the first version open, and bad ones are clear errors."""
 
-import errno
-import itertools
+import hashlib
+import json
 import math
-import os
-import pickle
-import random
 import sqlite3
-import stat
-import subprocess
-import sys
-import tempfile
-import threading
-from contextlib import closing, suppress
-from pathlib import Path
-from textwrap import dedent
+import struct
+from contextlib import closing
+from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import torch
 
-from gddsg.errors import GddsgError, InputError, ModelFileError
-from gddsg.store import model_file
-from gddsg.store.model_file import FORMAT_VERSION, read_model, write_model
+from gddsg.core.content_hash import hash_rows, is_held_out
+from gddsg.core.model import Model, Settings
+from gddsg.core.moments import Moments
+from gddsg.core.projection import project
+from gddsg.core.transform import signed_root, unit
+from gddsg.errors import InputError, ModelFileError
+from gddsg.store import read_model, write_model
+from gddsg.store.rows_file import FORMAT_VERSION, read_rows, write_rows
 
-HEADER = {"kind": "gddsg", "parameters": {"regularisation": 0.1, "seed": None, "names": ["a", "β"]}}
-CARDS = {"cat": bytes(range(256)) * 12, "dog": b"woof", "鳥": b"", "": b"no name"}
-OTHER_CARDS = {"cat": b"another", "cow": b"moo" * 1000}
-
-posix_only = pytest.mark.skipif(os.name != "posix", reason="signals, limits and special files are those of POSIX")
-as_root = os.name == "posix" and os.geteuid() == 0
-permissions_matter = pytest.mark.skipif(as_root or os.name != "posix", reason="root may do what permission bits forbid")
+SETTINGS = Settings(projection_dim=24, rank=8)
 
 
-@pytest.fixture
-def old_model(tmp_path):
-    """A model file alone in its folder."""
-    path = tmp_path / "old.model"
-    write_model(path, HEADER, CARDS)
-    return path
+def samples(n_classes=6, n=40, dim=5, signed=False, seed=0):
+    """Features, int labels and fresh features of classes that overlap a little."""
+    rng = np.random.default_rng(seed)
+    centres = rng.uniform(1, 9, (n_classes, dim)).repeat(n, 0)
+    X, fresh = (centres + rng.normal(0, 1, centres.shape) - 5 * signed for _ in range(2))
+    X, fresh = (part if signed else np.abs(part) for part in (X, fresh))
+    return torch.from_numpy(X.astype(np.float32)), np.arange(n_classes).repeat(n).tolist(), fresh.astype(np.float32)
 
 
-def assert_only_file_with(path, content):
-    assert path.read_bytes() == content
-    assert list(path.parent.iterdir()) == [path]
+def learnt(settings=SETTINGS, names=None, ids=None, **how):
+    X, y, _ = samples(**how)
+    model = Model(settings)
+    labels = y if names is None else [names[label] for label in y]
+    return model.plus(model.make_cards(X, labels, ids))
 
 
-def edit(path, *statements):
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for statement in statements:
-            connection.execute(statement)
-
-
-def run_python(script, *arguments, before=()):
-    """Run a script in a fresh process that finds the same package."""
-    # An empty package in place of the real one: its __init__ loads torch, which takes seconds and is of no use here.
-    package = Path(model_file.__file__).parents[1]
-    prelude = "import sys, types; sys.modules['gddsg'] = types.ModuleType('gddsg'); import gddsg\n"
-    prelude += f"gddsg.__path__ = [{str(package)!r}]\n"
-    command = [*before, sys.executable, "-c", prelude + dedent(script), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def answers(model, fresh):
+    predictor = model.predictor
+    return predictor.predict_log_proba(fresh).tobytes(), predictor.measure_novelty(fresh).tobytes(), model.groups
 
 
 # Round trip.
 
-
-@pytest.mark.parametrize("cards", [CARDS, {}, {"empty": b""}, {"a\0b": b"nul", "a": b"short"}])
-def test_round_trip(tmp_path, cards):
-    write_model(tmp_path / "m", HEADER, cards)
-    assert read_model(tmp_path / "m") == (HEADER, cards)
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=5,
-)
+NAMES = {
+    "numbers": [0, -1, 2**40, -(2**62), 10**6, 7],
+    "words": ["", "int:5", "a:b:c", "two\nlines", "naïve 日本 🐦", "str:x"],
+}
 
 
-# Hypothesis finds the one reserved key by reading the source; a test below has it refused.
-header_keys = st.text().filter(lambda key: key != "gddsg:digest")
+@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_model_comes_back_bit_for_bit(tmp_path, names, signed):
+    settings = Settings(24, 8, "similar", "tree", "hard", "auto", "euclidean", "net@1", 3)
+    ids = np.arange(240, dtype=np.uint64) + np.uint64(2**63)
+    model = learnt(settings, names, ids, signed=signed)
+    write_model(tmp_path / "m", model)
+    back = read_model(tmp_path / "m")
+    assert back.settings == settings
+    assert back.labels == model.labels == tuple(sorted(names))
+    assert dict(back.cards) == dict(model.cards)
+    assert back.label_samples() == model.label_samples()
+    fresh = samples(signed=signed)[2]
+    assert answers(back, fresh) == answers(model, fresh)
+    write_model(tmp_path / "again", back)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
 
 
-@given(st.dictionaries(header_keys, json_values, max_size=4), st.dictionaries(st.text(), st.binary(), max_size=6))
-@settings(max_examples=40, deadline=None)
-def test_round_trip_of_anything(header, cards):
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "m")
-        write_model(path, header, cards)
-        assert read_model(path) == (header, cards)
-        assert list(Path(folder).iterdir()) == [path]
+@pytest.mark.parametrize("grouping", ["arrival", "task"])
+def test_groups_of_arrival_come_back(tmp_path, grouping):
+    cards = learnt().cards
+    model = Model(replace(SETTINGS, grouping=grouping))
+    for label in (4, 0, 5, 2, 1, 3):
+        model = model.plus({label: cards[label]})
+    write_model(tmp_path / "m", model)
+    back = read_model(tmp_path / "m")
+    assert back.arrival_groups == model.arrival_groups != ()
+    assert back.groups == model.groups
 
 
-def test_round_trip_of_many_and_of_large_cards(tmp_path):
-    generator = random.Random(0)
-    cards = {f"large {i}": generator.randbytes(2_000_000) for i in range(8)}
-    cards |= {f"small {i}": generator.randbytes(i % 100) for i in range(3000)}
-    write_model(tmp_path / "m", {}, cards)
-    assert read_model(tmp_path / "m") == ({}, cards)
+def test_plain_features_come_back(tmp_path):
+    model = learnt(replace(SETTINGS, feature_transform="none"))
+    write_model(tmp_path / "m", model)
+    assert dict(read_model(tmp_path / "m").cards) == dict(model.cards)
 
 
-def test_numbers_that_json_lacks_come_back(tmp_path):
-    write_model(tmp_path / "m", {"values": [math.inf, -math.inf, math.nan]}, {})
-    infinite, negative, undefined = read_model(tmp_path / "m")[0]["values"]
-    assert (infinite, negative) == (math.inf, -math.inf)
-    assert math.isnan(undefined)
+def test_an_empty_model_comes_back(tmp_path):
+    write_model(tmp_path / "m", Model(SETTINGS))
+    back = read_model(tmp_path / "m")
+    assert (back.settings, back.labels, back.feature_dim) == (SETTINGS, (), None)
 
 
-def test_the_order_of_the_mappings_leaves_no_trace(tmp_path):
-    for name, step in (("forwards", 1), ("backwards", -1)):
-        write_model(tmp_path / name, dict(list(HEADER.items())[::step]), dict(list(CARDS.items())[::step]))
+def test_the_order_of_arrival_leaves_no_trace_in_the_file(tmp_path):
+    cards = learnt().cards
+    for name, order in (("forwards", range(6)), ("backwards", range(5, -1, -1))):
+        model = Model(SETTINGS)
+        for label in order:
+            model = model.plus({label: cards[label]})
+        write_model(tmp_path / name, model)
     assert (tmp_path / "forwards").read_bytes() == (tmp_path / "backwards").read_bytes()
-    header, cards = read_model(tmp_path / "backwards")
-    assert list(header) == sorted(HEADER)
-    assert list(cards) == sorted(CARDS)
 
 
-def test_the_file_is_what_the_format_says(old_model):
-    with closing(sqlite3.connect(old_model)) as connection:
-        assert connection.execute("PRAGMA application_id").fetchone() == (0x67647367,)
-        assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT_VERSION,)
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert dict(connection.execute("SELECT name, body FROM cards")) == CARDS
+def test_the_file_says_what_it_always_said(tmp_path):
+    write_model(tmp_path / "m", learnt(names=list("abcdef")))
+    header, cards = read_rows(tmp_path / "m")
+    assert header == {"model": "GDDSG", "parameters": asdict(SETTINGS), "n_features": 5, "arrival_groups": []}
+    assert list(cards) == [f"str:{letter}" for letter in "abcdef"]
+    with closing(sqlite3.connect(tmp_path / "m")) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT_VERSION,) == (2,)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["a b", "a?mode=rwc", "a#b", "100%41", "名前.model", "ü🐦", "'\"`;--", ":memory:", "file:x", ".hidden", "x" * 255],
-)
-def test_any_file_name_works(tmp_path, name):
-    if os.name != "posix" and not name.replace(" ", "").isalnum():
-        pytest.skip("Windows forbids some of these characters")
-    folder = tmp_path / f"in {name[:100]}"
-    folder.mkdir()
-    for cards in (CARDS, OTHER_CARDS):
-        write_model(folder / name, HEADER, cards)
-        assert read_model(folder / name) == (HEADER, cards)
-    assert [path.name for path in folder.iterdir()] == [name]
+# Files of format version 1, with the bytes as they were written then.
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a file name be any bytes")
-def test_a_file_name_that_is_not_text_works(tmp_path):
-    path = tmp_path / os.fsdecode(b"latin1-\xfc.model")
-    write_model(path, HEADER, CARDS)
-    assert read_model(path) == (HEADER, CARDS)
-
-
-def test_a_relative_path_given_as_text_works(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_model("m", HEADER, CARDS)
-    assert read_model("m") == (HEADER, CARDS)
-
-
-# What cannot be stored.
-
-
-@pytest.mark.parametrize(
-    ("header", "cards", "message"),
-    [
-        ({"f": print}, {}, "'f' cannot be stored as JSON"),
-        ({1: 2}, {}, "type int, expected str"),
-        ({"gddsg:digest": ""}, {}, "rename the key"),
-        ({}, {3: b""}, "type int, expected str"),
-        ({}, {"cat": "text"}, "type str, expected bytes"),
-        ({}, {"\ud800": b""}, "not valid Unicode"),
-    ],
-)
-def test_bad_input_is_refused_and_changes_nothing(old_model, header, cards, message):
-    before = old_model.read_bytes()
-    with pytest.raises(InputError, match=message):
-        write_model(old_model, header, cards)
-    assert_only_file_with(old_model, before)
-
-
-def test_a_card_beyond_the_limit_of_sqlite_is_refused(old_model, monkeypatch):
-    before = old_model.read_bytes()
-    monkeypatch.setattr(model_file, "_LARGEST_CARD", 3)
-    with pytest.raises(InputError, match="'dog' has 4 bytes, expected at most 3"):
-        write_model(old_model, {}, {"dog": b"woof"})
-    assert_only_file_with(old_model, before)
-
-
-def test_a_header_that_contains_itself_is_refused(tmp_path):
-    endless = []
-    endless.append(endless)
-    with pytest.raises(InputError, match="JSON"):
-        write_model(tmp_path / "m", {"endless": endless}, {})
-
-
-# Replacing a file.
-
-
-@posix_only
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
-def test_permission_bits_are_kept(old_model, mode):
-    old_model.chmod(mode)
-    write_model(old_model, HEADER, OTHER_CARDS)
-    assert stat.S_IMODE(old_model.stat().st_mode) == mode
-    assert read_model(old_model)[1] == OTHER_CARDS
-
-
-@posix_only
-def test_a_new_file_obeys_the_umask(tmp_path):
-    before = os.umask(0o027)
-    try:
-        write_model(tmp_path / "m", HEADER, CARDS)
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((tmp_path / "m").stat().st_mode) == 0o640
-
-
-@posix_only
-def test_symbolic_links_are_followed(tmp_path):
-    (tmp_path / "real").mkdir()
-    link = tmp_path / "link"
-    link.symlink_to(Path("real", "target"))
-    for cards in (CARDS, OTHER_CARDS):  # the link dangles at first
-        write_model(link, HEADER, cards)
-        assert link.is_symlink()
-        assert read_model(link) == read_model(tmp_path / "real" / "target") == (HEADER, cards)
-
-
-def test_only_stale_temporary_files_of_the_same_model_are_removed(old_model):
-    names = {
-        "stale": f".{old_model.name}.123-0123abcd.tmp",
-        "fresh": f".{old_model.name}.124-0123abcd.tmp",
-        "foreign": ".other.model.123-0123abcd.tmp",
-        "similar": f".{old_model.name}.notes.tmp",
+def first_card(features, settings):
+    """The bytes of a card of format 1: a JSON index, float32 factors, float64 sums."""
+    held_out = is_held_out(hash_rows(features))
+    if int(held_out.sum()) < 4:
+        held_out[:] = False
+    plain, rank = settings.feature_transform == "none", settings.rank
+    projected = project(features if plain else signed_root(features), settings.projection_dim, settings.seed)
+    moments = {
+        "raw": Moments.of(features, rank),
+        "projected": Moments.of(projected[~held_out], max(rank // 4, 1)),
+        "held_out": Moments.of(projected[held_out], max(rank // 8, 1)),
     }
-    for kind, name in names.items():
-        path = old_model.with_name(name)
-        path.touch()
-        if kind != "fresh":
-            two_hours_ago = path.stat().st_mtime - 7200
-            os.utime(path, (two_hours_ago, two_hours_ago))
-    write_model(old_model, HEADER, CARDS)
-    left = {path.name for path in old_model.parent.iterdir()}
-    assert left == {old_model.name, names["fresh"], names["foreign"], names["similar"]}
+    if not plain:
+        moments["root"] = Moments.of(signed_root(features), rank)
+    scalars = {
+        "count": len(features),
+        "square_sum": float(features.double().square().sum()),
+        "signed": bool((features < 0).any()),
+    }
+    arrays = {
+        "feature_sum": features.double().sum(0).numpy(),
+        "unit_sum": unit(features.double()).sum(0).numpy(),
+        "sample_ids": np.arange(len(features), dtype=np.uint64) + np.uint64(hash_rows(features)[0]) // np.uint64(2),
+    }
+    for name, part in moments.items():
+        scalars |= {f"{name}.count": part.count, f"{name}.residual": part.residual}
+        arrays |= {f"{name}.total": part.total.numpy(), f"{name}.factor": part.factor.numpy()}
+    index = {"scalars": scalars, "arrays": {k: [str(v.dtype), list(v.shape)] for k, v in arrays.items()}}
+    head = json.dumps(index, sort_keys=True).encode()
+    return struct.pack("<I", len(head)) + head + b"".join(arrays[name].tobytes() for name in sorted(arrays))
 
 
-def test_of_writers_at_the_same_time_one_wins(tmp_path):
-    versions = [{f"card {i}": bytes([version]) * 50_000 for i in range(4)} for version in range(4)]
-    writers = [threading.Thread(target=write_model, args=(tmp_path / "m", {}, cards)) for cards in versions]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert read_model(tmp_path / "m")[1] in versions
-    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+def write_first_version(path, header, cards):
+    """An SQLite file as version 1 laid it out, digests and all."""
+
+    def framed(text):
+        return len(text.encode()).to_bytes(8, "big") + text.encode()
+
+    rows = {key: json.dumps(header[key], sort_keys=True) for key in sorted(header)}
+    digests = {name: hashlib.sha256(framed(name) + cards[name]).digest() for name in sorted(cards)}
+    whole = hashlib.sha256(f"gddsg model 1 {len(rows)} ".encode())
+    for key, value in rows.items():
+        whole.update(framed(key) + framed(value))
+    for digest in digests.values():
+        whole.update(digest)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA page_size = 16384")
+        connection.execute("BEGIN")
+        connection.execute(f"PRAGMA application_id = {0x67647367}")
+        connection.execute("PRAGMA user_version = 1")
+        connection.execute("CREATE TABLE header(key TEXT PRIMARY KEY, value TEXT)")
+        connection.execute("CREATE TABLE cards(name TEXT PRIMARY KEY, body BLOB, digest BLOB)")
+        for name in sorted(cards):
+            connection.execute("INSERT INTO cards VALUES (?, ?, ?)", (name, cards[name], digests[name]))
+        connection.executemany("INSERT INTO header VALUES (?, ?)", (rows | {"gddsg:digest": whole.hexdigest()}).items())
+        connection.execute("COMMIT")
 
 
-KILLING_SCRIPT = """
-    import os, random, signal, sys, time
-    from pathlib import Path
-    from gddsg.store.model_file import read_model, write_model
-
-    folder = Path(sys.argv[1])
-    path = folder / "m"
-
-    def model(version):
-        # Whatever is mixed from two versions shows: every byte tells its version.
-        return {"version": version}, {f"card {i}": bytes([version % 256]) * 300_000 for i in range(10)}
-
-    def version_on_disk():
-        header, cards = read_model(path)
-        assert (header, cards) == model(header["version"])
-        return header["version"]
-
-    def die(*_):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def in_child(work, patience=None):
-        pid = os.fork()
-        if pid == 0:
-            try:
-                work()
-            finally:
-                os._exit(1)  # nobody should get here
-        if patience is not None:
-            time.sleep(patience)
-            os.kill(pid, signal.SIGKILL)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
-
-    def write_for_ever():
-        version = version_on_disk()
-        while True:
-            version += 1
-            write_model(path, *model(version))
-
-    write_model(path, *model(0))
-    generator = random.Random(int(sys.argv[2]))
-    for _ in range(20):
-        before = version_on_disk()
-        in_child(write_for_ever, patience=generator.uniform(0.0, 0.1))
-        assert version_on_disk() >= before
-    assert version_on_disk() > 0, "no writer ever got through"
-
-    # And at the moments that matter most.
-    class DeadlyCards(dict):
-        def __getitem__(self, name):
-            return die() if name == "card 7" else super().__getitem__(name)
-
-    def die_between_cards(version):
-        header, cards = model(version)
-        write_model(path, header, DeadlyCards(cards))
-
-    def die_before_synchronising(version):
-        os.fsync = die
-        write_model(path, *model(version))
-
-    def die_before_renaming(version):
-        Path.replace = die
-        write_model(path, *model(version))
-
-    def die_after_renaming(version):
-        rename = Path.replace
-        Path.replace = lambda *paths: (rename(*paths), die())
-        write_model(path, *model(version))
-
-    for work, step in [(die_between_cards, 0), (die_before_synchronising, 0), (die_before_renaming, 0),
-                       (die_after_renaming, 1)]:
-        before = version_on_disk()
-        in_child(lambda: work(before + 1))
-        assert version_on_disk() == before + step, work.__name__
-
-    leftovers = [file for file in folder.iterdir() if file != path]
-    assert len(leftovers) >= 3 and all(file.suffix == ".tmp" for file in leftovers)
-    for file in leftovers:
-        os.utime(file, (0, 0))
-    write_model(path, *model(1))
-    assert [file for file in folder.iterdir()] == [path]
-    print(len(leftovers))
-"""
+def first_version(path, settings, n_features=5, arrival_groups=(), **how):
+    X, y, _ = samples(**how)
+    cards = {f"int:{c}": first_card(X[torch.tensor(y) == c], settings) for c in range(6)}
+    header = {"model": "GDDSG", "parameters": asdict(settings), "n_features": n_features}
+    write_first_version(path, header | {"arrival_groups": [list(group) for group in arrival_groups]}, cards)
 
 
-@posix_only
-def test_a_killed_writer_leaves_the_old_model_or_the_new_one(tmp_path):
-    run_python(KILLING_SCRIPT, tmp_path, 0)
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("transform", ["auto", "none"])
+@pytest.mark.parametrize("rank", [8, 64])
+def test_a_file_of_version_1_opens_and_predicts_like_a_fresh_model(tmp_path, signed, transform, rank):
+    settings = Settings(projection_dim=24, rank=rank, feature_transform=transform)
+    first_version(tmp_path / "old", settings, signed=signed)
+    old, fresh_model = read_model(tmp_path / "old"), learnt(settings, signed=signed)
+    assert (old.settings, old.labels, old.feature_dim) == (settings, fresh_model.labels, 5)
+    assert [card.count for card in old.cards.values()] == [40] * 6
+    assert len(old.label_samples()) == 240
+    assert old.derived.metric.view == fresh_model.derived.metric.view
+    fresh = samples(signed=signed)[2]
+    ours, theirs = (np.exp(model.predictor.predict_log_proba(fresh)) for model in (old, fresh_model))
+    assert np.abs(ours - theirs).max() < 0.05
+    assert np.abs(ours - theirs).mean() < 0.003
+    assert (ours.argmax(1) == theirs.argmax(1)).mean() > 0.98
+    assert (theirs.argmax(1) == np.arange(6).repeat(40)).mean() > 0.8
+    np.testing.assert_allclose(
+        old.predictor.measure_novelty(fresh), fresh_model.predictor.measure_novelty(fresh), atol=0.1
+    )
 
 
-# Writing that fails.
+def test_a_file_of_version_1_is_written_as_version_2_and_stays_what_it_is(tmp_path):
+    first_version(tmp_path / "old", SETTINGS)
+    model = read_model(tmp_path / "old")
+    write_model(tmp_path / "new", model)
+    bodies = [sum(map(len, read_rows(tmp_path / name)[1].values())) for name in ("new", "old")]
+    assert bodies[0] < 0.8 * bodies[1]
+    fresh = samples()[2]
+    assert answers(read_model(tmp_path / "new"), fresh) == answers(model, fresh)
+    grown = model.plus(model.make_cards(samples(seed=3)[0][:40], [0] * 40))
+    assert grown.cards[0].count == 80
+    assert grown.merged(learnt(seed=4)).cards[1].count == 80
 
 
-def test_an_error_while_cards_are_made_changes_nothing(old_model):
-    class InterruptedCards(dict):
-        def __getitem__(self, name):
-            raise KeyboardInterrupt
-
-    before = old_model.read_bytes()
-    with pytest.raises(KeyboardInterrupt):
-        write_model(old_model, HEADER, InterruptedCards(CARDS))
-    assert_only_file_with(old_model, before)
+def test_a_file_of_version_1_keeps_its_groups_of_arrival(tmp_path):
+    groups = ((4, 1), (0, 2, 3), (5,))
+    first_version(tmp_path / "old", replace(SETTINGS, grouping="arrival"), arrival_groups=groups)
+    assert read_model(tmp_path / "old").groups == groups
 
 
-def test_a_database_that_is_full_changes_nothing(old_model, monkeypatch):
-    class SmallConnection(sqlite3.Connection):
-        def execute(self, statement, *arguments):
-            if statement == "BEGIN":
-                super().execute("PRAGMA max_page_count = 10")
-            return super().execute(statement, *arguments)
-
-    connect = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **k, factory=SmallConnection))
-    before = old_model.read_bytes()
-    with pytest.raises(ModelFileError, match=r"disk is full.*free some space") as caught:
-        write_model(old_model, HEADER, {"large": bytes(1_000_000)})
-    assert isinstance(caught.value.__cause__, sqlite3.OperationalError)
-    assert_only_file_with(old_model, before)
+def test_a_file_of_version_1_that_was_changed_is_refused(tmp_path):
+    first_version(tmp_path / "old", SETTINGS)
+    with closing(sqlite3.connect(tmp_path / "old", isolation_level=None)) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    assert_unreadable(tmp_path / "old", "checksum mismatch")
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
-def test_a_disk_that_fails_at_the_last_moment_changes_nothing(old_model, monkeypatch, number):
-    def fail(descriptor):
-        raise OSError(number, os.strerror(number))
-
-    before = old_model.read_bytes()
-    monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(ModelFileError, match=os.strerror(number)) as caught:
-        write_model(old_model, HEADER, OTHER_CARDS)
-    assert caught.value.__cause__.errno == number
-    assert_only_file_with(old_model, before)
+# Bad files.
 
 
-@posix_only
-def test_a_folder_that_cannot_be_synchronised(old_model, monkeypatch):
-    fsync = os.fsync
-
-    def fail_for_folders(descriptor):
-        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(number, os.strerror(number))
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fail_for_folders)
-    number = errno.EINVAL  # network file systems say so
-    write_model(old_model, HEADER, OTHER_CARDS)
-    number = errno.EIO
-    with pytest.raises(ModelFileError, match="did not confirm"):
-        write_model(old_model, HEADER, OTHER_CARDS)
-    assert read_model(old_model) == (HEADER, OTHER_CARDS)
-
-
-@posix_only
-def test_a_limit_on_file_size_changes_nothing(old_model):
-    before = old_model.read_bytes()
-    script = """
-        import resource, sys
-        from gddsg.errors import ModelFileError
-        from gddsg.store.model_file import write_model
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-        try:
-            write_model(sys.argv[1], {}, {"large": bytes(9_000_000)})
-        except ModelFileError as error:
-            print(type(error.__cause__).__name__)
-    """
-    assert run_python(script, old_model).strip() == "OperationalError"
-    assert_only_file_with(old_model, before)
-
-
-@posix_only
-def test_a_real_disk_that_is_full_or_read_only_changes_nothing(tmp_path):
-    # A name space of its own: the mount is seen by that process alone and is gone with it.
-    private = ("unshare", "--map-root-user", "--mount")
-    try:
-        probe = subprocess.run([*private, "mount", "-t", "tmpfs", "none", tmp_path], capture_output=True, timeout=60)
-    except FileNotFoundError:
-        pytest.skip("there is no unshare")
-    if probe.returncode != 0:
-        pytest.skip("mounting is not allowed here")
-    script = """
-        import subprocess, sys
-        from pathlib import Path
-        from gddsg.errors import ModelFileError
-        from gddsg.store.model_file import read_model, write_model
-
-        def mount(options):
-            subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", sys.argv[1]], check=True)
-
-        def failure(cards):
-            try:
-                write_model(path, {}, cards)
-            except ModelFileError as error:
-                assert read_model(path) == ({}, {"old": b"content"})
-                assert list(path.parent.iterdir()) == [path]
-                return str(error)
-
-        path = Path(sys.argv[1], "m")
-        mount("size=1m")
-        write_model(path, {}, {"old": b"content"})
-        print(failure({"large": bytes(9_000_000)}))
-        mount("remount,ro")
-        print(failure({}))
-    """
-    full, read_only = run_python(script, tmp_path, before=private).splitlines()
-    assert "full" in full
-    assert "free some space" in full
-    assert os.strerror(errno.EROFS) in read_only
-    assert "a folder you may write to" in read_only
-
-
-def unwritable_paths(folder):
-    (folder / "file").touch()
-    yield "create the folder", folder / "missing" / "m"
-    yield "should be a folder is a file", folder / "file" / "m"
-    yield "add a file name", folder
-    yield "choose another path", folder / "nul\0byte"
-    yield "choose another path", folder / ("x" * 256)
-
-
-def test_an_impossible_path_is_a_clear_error(tmp_path):
-    for message, path in unwritable_paths(tmp_path):
-        with pytest.raises(ModelFileError, match=message) as caught:
-            write_model(path, HEADER, CARDS)
-        assert "Cannot write the model file" in str(caught.value)
-        assert "Expected" in str(caught.value)
-        assert caught.value.__cause__ is not None
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-@posix_only
-def test_devices_pipes_and_loops_are_refused(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "loop").symlink_to("loop")
-    before = sorted(tmp_path.iterdir())
-    for path in (Path("/dev/null"), Path("/dev/full"), tmp_path / "pipe", tmp_path / "loop", Path("/dev/null/m")):
-        with pytest.raises(ModelFileError, match="Cannot write"):
-            write_model(path, HEADER, CARDS)
-        with pytest.raises(ModelFileError, match="Cannot read"):
-            read_model(path)
-    assert sorted(tmp_path.iterdir()) == before
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no /proc")
-def test_a_folder_without_room_for_files_is_a_clear_error():
-    with pytest.raises(ModelFileError, match=r"Cannot write the model file '/proc/gddsg\.model'"):
-        write_model("/proc/gddsg.model", HEADER, CARDS)
-
-
-@permissions_matter
-def test_a_folder_without_permission_is_a_clear_error(old_model):
-    before = old_model.read_bytes()
-    old_model.parent.chmod(0o500)
-    try:
-        with pytest.raises(ModelFileError, match="a folder you may write to"):
-            write_model(old_model, HEADER, OTHER_CARDS)
-    finally:
-        old_model.parent.chmod(0o700)
-    assert_only_file_with(old_model, before)
-
-
-# Reading what is no model.
-
-
-def refused(path, message):
+def assert_unreadable(path, message):
     with pytest.raises(ModelFileError, match=message) as caught:
         read_model(path)
-    assert isinstance(caught.value, GddsgError)
-    assert isinstance(caught.value, OSError)
-    assert "Expected a file written by gddsg" in str(caught.value)
+    assert path.name in str(caught.value)
+    assert len(str(caught.value)) < 1000
+    return str(caught.value)
 
 
-def test_missing_files_and_folders_are_clear_errors(tmp_path):
-    refused(tmp_path / "missing", "there is no such file")
-    refused(tmp_path / "missing" / "m", "there is no such file")
-    refused(tmp_path, "it is a folder")
-    refused("", "it is a folder")
-    refused("nul\0byte", "not a possible file name")
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Header and cards of a sound file."""
+    path = tmp_path_factory.mktemp("rows") / "m"
+    write_model(path, learnt())
+    return read_rows(path)
+
+
+@pytest.mark.parametrize("size", [0, 1, 50, 5000, -5000, -1])
+def test_a_truncated_file_is_refused(tmp_path, size):
+    write_model(tmp_path / "m", learnt())
+    (tmp_path / "cut").write_bytes((tmp_path / "m").read_bytes()[:size])
+    assert_unreadable(tmp_path / "cut", "damaged")
+
+
+def test_foreign_files_are_refused(tmp_path):
+    (tmp_path / "text").write_text("no model at all\n" * 100)
+    (tmp_path / "folder").mkdir()
+    assert_unreadable(tmp_path / "text", "some other kind of file")
+    assert_unreadable(tmp_path / "folder", "a folder")
+    assert_unreadable(tmp_path / "missing", "no such file")
+
+
+@pytest.mark.parametrize("name", ["model", "parameters", "n_features", "arrival_groups"])
+@pytest.mark.parametrize(
+    "value", [None, 3, -1.5, True, "nonsense", "", [], [1, 2], [[1], 2], [["x"]], {}, {"a": 1}, [[[]]]], ids=repr
+)
+def test_a_header_entry_of_another_kind_is_refused(tmp_path, rows, name, value):
+    header, cards = rows
+    if (name, value) == ("arrival_groups", []):
+        pytest.skip("that is what it holds")
+    write_rows(tmp_path / "m", header | {name: value}, cards)
+    assert "not a GDDSG model this version can read" in assert_unreadable(tmp_path / "m", "GDDSG")
+
+
+@pytest.mark.parametrize("name", ["model", "parameters", "n_features", "arrival_groups"])
+def test_a_missing_header_entry_is_named(tmp_path, rows, name):
+    header, cards = rows
+    write_rows(tmp_path / "m", {k: v for k, v in header.items() if k != name}, cards)
+    assert_unreadable(tmp_path / "m", name)
+
+
+@pytest.mark.parametrize("name", asdict(SETTINGS))
+@pytest.mark.parametrize(
+    "value", [-1, 2.5, True, "nonsense", [], {}, ["soft"], {"a": 1}, 10**30, math.inf, math.nan], ids=repr
+)
+def test_a_setting_of_another_kind_is_refused(tmp_path, rows, name, value):
+    header, cards = rows
+    if (name, value) == ("backbone", "nonsense"):
+        pytest.skip("a backbone may be called anything")
+    write_rows(tmp_path / "m", header | {"parameters": header["parameters"] | {name: value}}, cards)
+    assert_unreadable(tmp_path / "m", name)
+
+
+def test_a_setting_too_many_is_refused(tmp_path, rows):
+    header, cards = rows
+    write_rows(tmp_path / "m", header | {"parameters": header["parameters"] | {"zeal": 1}}, cards)
+    assert_unreadable(tmp_path / "m", "zeal")
+
+
+def test_a_model_of_another_learner_is_refused(tmp_path, rows):
+    header, cards = rows
+    write_rows(tmp_path / "m", header | {"model": "RanPAC"}, cards)
+    assert_unreadable(tmp_path / "m", "holds a RanPAC model")
+
+
+@pytest.mark.parametrize("body", [b"", b"\x02\0\0\0{}", b"\xff" * 50, b"\x04\0\0\0null", b"\x02\0\0\0[]"], ids=repr)
+def test_a_card_that_is_none_is_refused(tmp_path, rows, body):
+    header, cards = rows
+    for bad in (body, cards["int:0"] + body + b"x", cards["int:0"][: -1 - len(body)]):
+        write_rows(tmp_path / "m", header, cards | {"int:0": bad})
+        assert_unreadable(tmp_path / "m", "not a class card")
+
+
+@pytest.mark.parametrize("name", ["int:", "int:x", "int:1.5", "float:1", "nonsense", "", "str:a"])
+def test_a_card_of_another_name_is_refused(tmp_path, rows, name):
+    header, cards = rows
+    write_rows(tmp_path / "m", header, cards | {name: cards["int:0"]})
+    assert_unreadable(tmp_path / "m", "GDDSG model")
+
+
+@pytest.mark.parametrize("how", [{"dim": 4}, {"settings": replace(SETTINGS, projection_dim=23)}], ids=str)
+def test_cards_that_do_not_go_together_are_refused(tmp_path, rows, how):
+    header, cards = rows
+    write_rows(tmp_path / "m", header, cards | {"int:0": learnt(**how).cards[0].to_bytes()})
+    assert_unreadable(tmp_path / "m", "do not go together")
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [[[0, 1, 2, 3, 4]], [[0, 1, 2], [2, 3, 4, 5]], [[0, 1, 2, 3, 4, 5, 6]], [[]], [], [["0", 1, 2, 3, 4, 5]]],
+    ids=["one missing", "one twice", "one too many", "empty", "none", "a word"],
+)
+@pytest.mark.parametrize("grouping", ["arrival", "task"])
+def test_groups_that_are_not_those_of_the_cards_are_refused(tmp_path, rows, groups, grouping):
+    header, cards = rows
+    header = header | {"parameters": header["parameters"] | {"grouping": grouping}, "arrival_groups": groups}
+    write_rows(tmp_path / "m", header, cards)
+    assert_unreadable(tmp_path / "m", "groups")
+
+
+def test_an_unwritable_place_is_a_clear_error(tmp_path):
+    with pytest.raises(ModelFileError, match="create the folder"):
+        write_model(tmp_path / "missing" / "m", learnt())
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"\x89PNG\r\n\x1a\n" + bytes(500), pickle.dumps({"a": [1, 2, 3] * 100}), b"PK\x03\x04", b"{}", bytes(1000)],
-)
-def test_foreign_files_are_clear_errors(tmp_path, content):
-    (tmp_path / "m").write_bytes(content)
-    refused(tmp_path / "m", "some other kind of file")
-
-
-def test_an_empty_file_is_a_clear_error(tmp_path):
-    (tmp_path / "m").touch()
-    refused(tmp_path / "m", "empty")
-
-
-def test_a_database_of_another_program_is_a_clear_error(tmp_path):
-    edit(tmp_path / "m", "CREATE TABLE cards(name TEXT)")
-    refused(tmp_path / "m", "another program")
-
-
-def test_a_newer_version_asks_for_an_upgrade(old_model):
-    edit(old_model, f"PRAGMA user_version = {FORMAT_VERSION + 1}")
-    refused(old_model, "written by a newer gddsg.*upgrade")
-    edit(old_model, "PRAGMA user_version = 0")
-    refused(old_model, "version 0 does not exist")
-
-
-def test_a_file_one_may_not_read_is_a_clear_error(old_model, monkeypatch):
-    def deny(*_arguments):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr(Path, "open", deny)
-    refused(old_model, "you may not read it")
-
-
-@permissions_matter
-def test_a_file_without_permission_is_a_clear_error(old_model):
-    old_model.chmod(0o000)
-    refused(old_model, "you may not read it")
-
-
-# Damage.
-
-
-def test_a_truncated_file_is_never_read(old_model, tmp_path):
-    content = old_model.read_bytes()
-    page = 16384
-    near_pages = (start + shift for start in range(page, len(content), page) for shift in (-1, 0, 1))
-    for length in {*range(130), *range(130, len(content), 997), *near_pages, len(content) - 1}:
-        cut = tmp_path / "cut"
-        cut.write_bytes(content[:length])
-        refused(cut, "the file is empty" if length == 0 else "cut short")
-
-
-def test_a_flipped_bit_never_changes_the_content_unnoticed(old_model, tmp_path):
-    content = old_model.read_bytes()
-    flipped = tmp_path / "flipped"
-    flipped.write_bytes(content)
-    # Most of a small file is unused space, all zero: visit what is used and a sample of the rest.
-    places = [place for place, byte in enumerate(content) if (byte and place % 3 == 0) or place % 61 == 0]
-    noticed = 0
-    with flipped.open("r+b", buffering=0) as file:
-        for place in places:
-            file.seek(place)
-            file.write(bytes([content[place] ^ (1 << place % 8)]))
-            try:
-                assert read_model(flipped) == (HEADER, CARDS), place
-            except ModelFileError:
-                noticed += 1
-            file.seek(place)
-            file.write(content[place : place + 1])
-    assert noticed > len(CARDS["cat"]) // 3
-
-
-def test_every_bit_of_a_card_and_of_the_header_counts(old_model, tmp_path):
-    content = old_model.read_bytes()
-    flipped = tmp_path / "flipped"
-    for text in (b"woof", b"no name", b"regularisation", b"0.1", "鳥".encode()):
-        # The first place is the row itself; a later one may be a copy of the name in an index, which is not read.
-        first = content.index(text)
-        for place, bit in itertools.product(range(first, first + len(text)), range(8)):
-            changed = bytearray(content)
-            changed[place] ^= 1 << bit
-            flipped.write_bytes(changed)
-            refused(flipped, "damaged")
-
-
-@given(st.data())
-@settings(max_examples=40, deadline=None)
-def test_random_damage_is_never_read_as_other_content(data):
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "m")
-        write_model(path, HEADER, CARDS)
-        content = bytearray(path.read_bytes())
-        start = data.draw(st.integers(0, len(content) - 1))
-        junk = data.draw(st.binary(min_size=1, max_size=300))
-        content[start : start + len(junk)] = junk
-        path.write_bytes(content)
-        with suppress(ModelFileError):
-            assert read_model(path) == (HEADER, CARDS)
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "DELETE FROM cards WHERE name = 'dog'",
-        "DELETE FROM header WHERE key = 'kind'",
-        "DELETE FROM header WHERE key = 'gddsg:digest'",
-        "UPDATE header SET value = '\"simplecil\"' WHERE key = 'kind'",
-        "UPDATE header SET value = NULL WHERE key = 'kind'",
-        "UPDATE header SET key = 'genus' WHERE key = 'kind'",
-        "INSERT INTO header VALUES ('extra', '1')",
-        "INSERT INTO header VALUES (NULL, '1')",
-        "UPDATE cards SET name = 'wolf' WHERE name = 'dog'",
-        "UPDATE cards SET name = NULL WHERE name = 'dog'",
-        "UPDATE cards SET body = x'00' WHERE name = 'dog'",
-        "UPDATE cards SET body = 'woof' WHERE name = 'dog'",
-        "UPDATE cards SET digest = NULL WHERE name = 'dog'",
-        "UPDATE cards SET body = cat.body, digest = cat.digest FROM cards AS cat "
-        "WHERE cat.name = 'cat' AND cards.name = 'dog'",
-        "UPDATE cards SET name = CASE name WHEN 'dog' THEN 'tac' ELSE 'god' END WHERE name IN ('dog', 'cat')",
-        "INSERT INTO cards SELECT 'copy', body, digest FROM cards WHERE name = 'dog'",
-    ],
-)
-def test_changed_rows_are_noticed(old_model, statement):
-    edit(old_model, statement)
-    refused(old_model, "damaged: checksum mismatch")
-
-
-@pytest.mark.parametrize(
-    "statements",
-    [
-        ["CREATE VIEW extra AS SELECT 1"],
-        ["CREATE TABLE extra(a)"],
-        ["CREATE INDEX extra ON cards(length(body))"],
-        ["CREATE TRIGGER extra AFTER INSERT ON cards BEGIN DELETE FROM header; END"],
-        ["ALTER TABLE cards RENAME TO hidden", "CREATE VIEW cards AS SELECT * FROM hidden"],
-        ["ALTER TABLE cards ADD COLUMN extra AS (hex(body))"],
-        ["DROP TABLE header"],
-    ],
-)
-def test_a_schema_that_could_do_something_is_refused(old_model, statements):
-    edit(old_model, *statements)
-    refused(old_model, "tables are not those of a model")
-
-
-def test_a_forged_header_that_is_not_json_is_a_clear_error(old_model, monkeypatch):
-    rows = {"kind": "["}
-    monkeypatch.setattr(model_file, "_header_rows", lambda header: rows)
-    for rows["kind"] in ("[", "[" * 100_000):
-        write_model(old_model, {}, {})
-        refused(old_model, "the header is not JSON")
-
-
-def test_reading_leaves_the_folder_as_it_is(old_model):
-    before = old_model.read_bytes()
-    read_model(old_model)
-    assert_only_file_with(old_model, before)
+    with pytest.raises(InputError, match="not valid Unicode"):
+        write_model(tmp_path / "m", learnt(names=["a", "b", "c", "d", "e", "\ud800"]))

@@ -1,452 +1,74 @@
-"""Write a model to one file and read it back, whole or not at all.
+"""Models in files: the one place that knows how settings, labels and cards become rows."""
 
-The file is an SQLite database with two plain tables and nothing else::
+from __future__ import annotations
 
-    header(key, value)         one row a header entry, the value as JSON, and one row with the digest of the model
-    cards(name, body, digest)  one row a card, digest = SHA-256 of name and body
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
+from os import PathLike, fspath
+from typing import Any
 
-The digest of the model covers every header entry and every card digest, so a lost, changed or exchanged row is found on
-reading. It guards against accidents, not against forgery: whoever can write the file can also compute its digests. A
-forged file is harmless all the same, since reading compares bytes and parses JSON and never runs anything it finds.
-
-Rows are written in sorted order, hence the same model gives the same bytes (with the same release of SQLite), however
-it was put together.
-"""
-
-import contextlib
-import errno
-import hashlib
-import json
-import os
-import re
-import secrets
-import sqlite3
-import stat
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Final
-
+from gddsg.core.class_card import ClassCard
+from gddsg.core.grouping import ClassGroups
+from gddsg.core.label import Label
+from gddsg.core.model import Model, Settings
 from gddsg.errors import InputError, ModelFileError
-
-__all__ = ["FORMAT_VERSION", "read_model", "write_model"]
-
-FORMAT_VERSION: Final = 1
-
-# "gdsg" in ASCII; SQLite keeps this number in its file header for programs to recognise their own files by.
-_APPLICATION_ID: Final = 0x67647367
-
-# Measured with cards of 1.5 MB: writing takes 0.6 times as long as with 4 KB pages; larger ones gain nothing more, but
-# an empty model takes five pages.
-_PAGE_SIZE: Final = 16384
-
-_CREATE_TABLES: Final = {
-    "header": "CREATE TABLE header(key TEXT PRIMARY KEY, value TEXT)",
-    "cards": "CREATE TABLE cards(name TEXT PRIMARY KEY, body BLOB, digest BLOB)",
-}
-_DIGEST_KEY: Final = "gddsg:digest"
-
-# SQLite takes rows of up to 10^9 bytes, name and digest included.
-_LARGEST_CARD: Final = 999_000_000
-
-_SQLITE_MAGIC: Final = b"SQLite format 3\0"
-_SQLITE_HEADER_SIZE: Final = 100
-
-_STALE_SECONDS: Final = 3600.0
-# The temporary name repeats the name of the model and adds pid and random digits; file systems allow 255 bytes in all.
-_LONGEST_REPEATED_NAME: Final = 200
-
-_CHOOSE_FOLDER: Final = "choose a folder you may write to, or have its permissions changed"
-_MAKE_ROOM: Final = "free some space, raise the quota or choose another disk, then write again"
-_WRITE_REMEDIES: Final = {
-    errno.EACCES: _CHOOSE_FOLDER,
-    errno.EPERM: _CHOOSE_FOLDER,
-    errno.EROFS: _CHOOSE_FOLDER,
-    errno.EDQUOT: _MAKE_ROOM,
-    errno.EFBIG: _MAKE_ROOM,
-    errno.ENOSPC: _MAKE_ROOM,
-    errno.EISDIR: "add a file name to the folder",
-    errno.ENOENT: "create the folder first",
-    errno.ENOTDIR: "a part of the path that should be a folder is a file, so choose another path",
-}
+from gddsg.store.rows_file import read_rows, write_rows
 
 
-def write_model(path: str | os.PathLike[str], header: Mapping[str, object], cards: Mapping[str, bytes]) -> None:
-    """Write a model to `path`, replacing what was there in one step.
-
-    Whatever happens meanwhile (a full disk, a kill, a power cut), `path` holds the old model or the new one.
-    An existing file keeps its permission bits; a symbolic link stays one and the file it points to is replaced.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Where to write; the folder must exist.
-    header : mapping of str to object
-        What there is to say about the model as a whole. Values are stored as JSON, so tuples come back as lists and
-        keys of nested mappings as strings. The key ``gddsg:digest`` is taken.
-    cards : mapping of str to bytes
-        The cards by name, asked for one at a time, so a mapping may produce them as they are needed.
-
-    Raises
-    ------
-    InputError
-        If the header or the cards are not of these kinds, or a card has more than 999 MB.
-    ModelFileError
-        If the file cannot be written; the old file is then unchanged and no temporary file is left.
-    """
-    header_rows = _header_rows(header)
-    names = _sorted_names(cards)
-    try:
-        target = _locate(path)
-        _replace_file(target, header_rows, names, cards)
-    except (OSError, sqlite3.Error) as cause:
-        raise _unwritable(path, cause) from cause
-    try:
-        _sync_folder(target.parent)
-    except OSError as cause:
-        message = f"Wrote the model file {os.fspath(path)!r}, but the disk did not confirm it ({cause.strerror}). "
-        message += "Expected a folder that can be synchronised; check the disk and write the model again."
-        raise ModelFileError(message) from cause
+def write_model(path: str | PathLike[str], model: Model) -> None:
+    """Write a model to ``path``, replacing what was there in one step; see :func:`gddsg.store.rows_file.write_rows`."""
+    header = {
+        "model": "GDDSG",
+        "parameters": asdict(model.settings),
+        "n_features": model.feature_dim,
+        "arrival_groups": [list(group) for group in model.arrival_groups],
+    }
+    write_rows(path, header, {_name(label): card.to_bytes() for label, card in model.cards.items()})
 
 
-def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Read the model that `write_model` wrote to `path` and check every bit of it.
-
-    Nothing in the file is ever run, so opening a file from a stranger is safe.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file to read; it is opened read-only and nothing is created beside it.
-
-    Returns
-    -------
-    header : dict of str to object
-        What was written, sorted by key.
-    cards : dict of str to bytes
-        The cards, sorted by name.
+def read_model(path: str | PathLike[str]) -> Model:
+    """The model that :func:`write_model` wrote to ``path``. Nothing in the file is ever run.
 
     Raises
     ------
     ModelFileError
         If there is no such file, it is not a model file, it is damaged, or a newer gddsg wrote it.
     """
-    source = _check_before_opening(path)
+    header, bodies = read_rows(path)
     try:
-        # sqlite3's own context manager ends a transaction but leaves the connection open.
-        with contextlib.closing(_open_read_only(source)) as connection:
-            _check_schema(path, connection)
-            header_rows = dict(connection.execute("SELECT key, value FROM header"))
-            cards, card_digests = _checked_cards(path, connection)
-    except (sqlite3.Error, UnicodeDecodeError) as cause:
-        # Some messages of SQLite quote the damaged place, and then the message itself cannot be decoded.
-        raise _damaged(path, f"SQLite reports: {cause}") from cause
-    return _checked_header(path, header_rows, card_digests), dict(sorted(cards.items()))
+        return _model(header, bodies)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}" if isinstance(error, KeyError | AttributeError) else str(error)
+        raise ModelFileError(f"{fspath(path)} is not a GDDSG model this version can read: {reason}") from error
 
 
-# Content and its digests.
+def _model(header: Mapping[str, Any], bodies: Mapping[str, bytes]) -> Model:
+    if header["model"] != "GDDSG":
+        raise InputError(f"it holds a {header['model']} model.")
+    settings = Settings(**header["parameters"])
+    settings.check()
+    cards = {_label(name): ClassCard.from_bytes(body, settings.rank) for name, body in bodies.items()}
+    sizes = {(card.raw.dim, card.projected.dim) for card in cards.values()}
+    if not sizes <= {(header["n_features"], settings.projection_dim)} or len({type(label) for label in cards}) > 1:
+        raise InputError("its cards do not go together.")
+    return Model(settings, cards, _arrival_groups(header["arrival_groups"], settings, cards))
 
 
-def _header_rows(header: Mapping[str, object]) -> dict[str, str]:
-    """Header entries as rows of text, sorted by key."""
-    rows = {}
-    for key in _sorted_names(header):
-        if key == _DIGEST_KEY:
-            raise InputError(f"The header has the key {key!r}, which the file format keeps to itself; rename the key.")
-        try:
-            rows[key] = json.dumps(header[key], sort_keys=True)
-        except (TypeError, ValueError, RecursionError) as cause:
-            message = f"The header entry {key!r} cannot be stored as JSON ({cause}). Expected numbers, strings, "
-            message += "booleans, None, or lists and dicts of these; convert the value first."
-            raise InputError(message) from cause
-    return rows
+def _arrival_groups(groups: Any, settings: Settings, labels: Collection[Label]) -> ClassGroups:
+    """Groups that hold every class once, where they depend on the order of arrival; else none."""
+    if not isinstance(groups, list) or not all(isinstance(group, list) and group for group in groups):
+        raise InputError("its groups are not lists of classes.")
+    members = [label for group in groups for label in group]
+    expected = set(labels) if settings.grouping in ("arrival", "task") else set()
+    if len(members) != len(expected) or set(members) != expected:
+        raise InputError("its groups are not those of its classes.")
+    return tuple(tuple(group) for group in groups)
 
 
-def _sorted_names(mapping: Mapping[str, object]) -> list[str]:
-    """Keys in the order they are written, once all of them are known to be proper text."""
-    for name in mapping:
-        if not isinstance(name, str):
-            raise InputError(f"Got the name {name!r} of type {type(name).__name__}, expected str; pass str(name).")
-        try:
-            name.encode()
-        except UnicodeEncodeError as cause:
-            raise InputError(f"The name {name!r} is not valid Unicode ({cause.reason}); choose another.") from cause
-    return sorted(mapping)
+def _name(label: Label) -> str:
+    return f"{type(label).__name__}:{label}"
 
 
-def _framed(text: str) -> bytes:
-    """Text preceded by its length, so that no two sequences of texts join to the same bytes."""
-    encoded = text.encode()
-    return len(encoded).to_bytes(8, "big") + encoded
-
-
-def _card_digest(name: str, body: bytes) -> bytes:
-    """SHA-256 of the framed name and the body."""
-    digest = hashlib.sha256(_framed(name))
-    digest.update(body)
-    return digest.digest()
-
-
-def _model_digest(header_rows: Mapping[str, str], card_digests: Mapping[str, bytes]) -> str:
-    """SHA-256 of format version, number of header rows, header rows by key and card digests by name."""
-    digest = hashlib.sha256(f"gddsg model {FORMAT_VERSION} {len(header_rows)} ".encode())
-    for key in sorted(header_rows):
-        digest.update(_framed(key))
-        digest.update(_framed(header_rows[key]))
-    for name in sorted(card_digests):
-        digest.update(card_digests[name])
-    return digest.hexdigest()
-
-
-# Writing.
-
-
-def _locate(path: str | os.PathLike[str]) -> Path:
-    """Absolute path with symbolic links followed; what no file can be called is an `OSError` like any other."""
-    try:
-        return Path(os.path.realpath(os.fspath(path)))
-    except ValueError as cause:
-        raise OSError(errno.EINVAL, f"not a possible file name ({cause})") from cause
-
-
-def _replace_file(target: Path, header_rows: dict[str, str], names: list[str], cards: Mapping[str, bytes]) -> None:
-    """Fill a temporary file beside the target, bring it safely to the disk and rename it."""
-    old_mode = _mode_of_old_file(target)
-    temporary = _temporary_path(target)
-    # Nobody may read the new model who may not read the old one, not even while it is being written.
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666 if old_mode is None else 0o600)
-    try:
-        # A descriptor that is open all the time sees every write error when it is synchronised; a later one might not.
-        try:
-            _remove_stale_files(target, now=os.fstat(descriptor).st_mtime)
-            _fill_database(temporary, header_rows, names, cards)
-            if old_mode is not None:
-                temporary.chmod(old_mode)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.replace(target)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-def _mode_of_old_file(target: Path) -> int | None:
-    """Permission bits of the file to be replaced, None if there is none; anything but a plain file is refused."""
-    try:
-        mode = target.stat().st_mode
-    except FileNotFoundError:
-        return None
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(mode):
-        # Renaming would turn /dev/null into a model, to the surprise of the whole machine.
-        raise OSError(errno.EINVAL, "it is a device, pipe or socket, not a plain file")
-    return stat.S_IMODE(mode)
-
-
-def _temporary_prefix(target: Path) -> str:
-    return f".{os.fsdecode(os.fsencode(target.name)[:_LONGEST_REPEATED_NAME])}."
-
-
-def _temporary_path(target: Path) -> Path:
-    return target.with_name(f"{_temporary_prefix(target)}{os.getpid()}-{secrets.token_hex(8)}.tmp")
-
-
-def _remove_stale_files(target: Path, now: float) -> None:
-    """Remove temporary files that writers killed long ago have left.
-
-    A living writer's file keeps changing, so an hour without a change is the sign of death. The pid in the name is no
-    such sign: pids return (in containers most writers have the same one) and may belong to another machine. `now` is
-    the time of a file just made in the same folder, for the clock of a network drive need not be ours. Should a writer
-    have slept for an hour, it fails to rename its file and the old model stays: nothing is lost.
-    """
-    pattern = re.compile(re.escape(_temporary_prefix(target)) + r"\d+-[0-9a-f]+\.tmp")
-    # This is housekeeping: what cannot be listed or removed must not keep the model from being written.
-    with contextlib.suppress(OSError):
-        for path in target.parent.iterdir():
-            if pattern.fullmatch(path.name) and now - path.lstat().st_mtime > _STALE_SECONDS:
-                path.unlink(missing_ok=True)
-
-
-def _fill_database(path: Path, header_rows: dict[str, str], names: list[str], cards: Mapping[str, bytes]) -> None:
-    """Write all rows in a single transaction."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
-        # Safety comes from renaming a finished file; a journal would only double the work.
-        connection.execute("PRAGMA journal_mode = OFF")
-        connection.execute("PRAGMA synchronous = OFF")
-        connection.execute("BEGIN")
-        connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
-        for statement in _CREATE_TABLES.values():
-            connection.execute(statement)
-        card_digests = {name: _insert_card(connection, name, cards[name]) for name in names}
-        rows = header_rows | {_DIGEST_KEY: _model_digest(header_rows, card_digests)}
-        connection.executemany("INSERT INTO header VALUES (?, ?)", rows.items())
-        connection.execute("COMMIT")
-
-
-def _insert_card(connection: sqlite3.Connection, name: str, body: bytes) -> bytes:
-    if not isinstance(body, bytes):
-        raise InputError(f"The card {name!r} is of type {type(body).__name__}, expected bytes; encode it first.")
-    if len(body) > _LARGEST_CARD:
-        raise InputError(f"The card {name!r} has {len(body)} bytes, expected at most {_LARGEST_CARD}; divide it.")
-    digest = _card_digest(name, body)
-    connection.execute("INSERT INTO cards VALUES (?, ?, ?)", (name, body, digest))
-    return digest
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the renaming itself survive a power cut, where the file system offers that."""
-    if os.name == "nt":
-        return
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except PermissionError:
-        # A folder may be open for writing but closed for reading; then there is no way to ask.
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError as cause:
-        # Some network file systems cannot do this for folders.
-        if cause.errno not in {errno.EINVAL, errno.ENOTSUP}:
-            raise
-    finally:
-        os.close(descriptor)
-
-
-def _unwritable(path: str | os.PathLike[str], cause: Exception) -> ModelFileError:
-    """Say why the file cannot be written and what would help."""
-    if isinstance(cause, OSError):
-        reason = cause.strerror or str(cause)
-        remedy = _WRITE_REMEDIES.get(cause.errno or 0, "choose another path")
-    else:
-        # SQLite says "database or disk is full" or "disk I/O error" and keeps the number of the error to itself.
-        reason = str(cause)
-        remedy = _MAKE_ROOM
-    return ModelFileError(
-        f"Cannot write the model file {os.fspath(path)!r}: {reason}. "
-        f"Expected a file name in an existing, writable folder with room for the model; {remedy}. "
-        "What was there before is unchanged."
-    )
-
-
-# Reading.
-
-
-def _check_before_opening(path: str | os.PathLike[str]) -> Path:
-    """Absolute path of a file that has the outside of a model file; SQLite is not to meet any other."""
-    try:
-        source = _locate(path)
-        mode = source.stat().st_mode
-        if not stat.S_ISREG(mode):
-            kind = "a folder" if stat.S_ISDIR(mode) else "a device, pipe or socket"
-            raise _unreadable(path, f"it is {kind}", "give the path of the file itself")
-        with source.open("rb") as file:
-            start = file.read(_SQLITE_HEADER_SIZE)
-            size = os.fstat(file.fileno()).st_size
-    except ModelFileError:
-        raise
-    except OSError as cause:
-        raise _unopenable(path, cause) from cause
-    _check_start(path, start, size)
-    return source
-
-
-def _check_start(path: str | os.PathLike[str], start: bytes, size: int) -> None:
-    """Check magic, size, owner and version from the first bytes of the file (offsets: sqlite.org/fileformat.html)."""
-    if not start:
-        raise _damaged(path, "the file is empty")
-    if not _SQLITE_MAGIC.startswith(start[: len(_SQLITE_MAGIC)]):
-        raise _unreadable(path, f"it is some other kind of file, starting with {start[:8]!r}", "check the path")
-    if len(start) < _SQLITE_HEADER_SIZE:
-        raise _damaged(path, f"cut short after {size} bytes")
-    if int.from_bytes(start[68:72], "big") != _APPLICATION_ID:
-        raise _unreadable(path, "it is an SQLite database of another program", "check the path")
-    _check_version(path, int.from_bytes(start[60:64], "big"))
-    promised = int.from_bytes(start[16:18], "big") * int.from_bytes(start[28:32], "big")
-    if size < promised:
-        raise _damaged(path, f"cut short, {size} bytes of {promised}")
-
-
-def _check_version(path: str | os.PathLike[str], version: int) -> None:
-    if version > FORMAT_VERSION:
-        found = f"it has format version {version} and was written by a newer gddsg"
-        raise _unreadable(path, found, f"upgrade gddsg, which here reads up to version {FORMAT_VERSION}")
-    if version < 1:
-        raise _damaged(path, f"format version {version} does not exist")
-
-
-def _open_read_only(source: Path) -> sqlite3.Connection:
-    """Open the database so that neither the file nor its folder is touched, and trust nothing in it."""
-    # `as_uri` quotes what has a meaning in a URI: blanks, ?, #, % and letters beyond ASCII.
-    connection = sqlite3.connect(f"{source.as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
-    try:
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("PRAGMA cell_size_check = ON")
-        # With memory mapping, a disk that fails would end the process instead of raising an error.
-        connection.execute("PRAGMA mmap_size = 0")
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection
-
-
-def _check_schema(path: str | os.PathLike[str], connection: sqlite3.Connection) -> None:
-    """Make sure there are our two tables, letter for letter, with the indexes of their keys and nothing else."""
-    expected: set[tuple[object, ...]] = set()
-    for table, statement in _CREATE_TABLES.items():
-        expected.add(("table", table, table, statement))
-        expected.add(("index", f"sqlite_autoindex_{table}_1", table, None))
-    found = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
-    if len(found) != len(expected) or set(found) != expected:
-        raise _damaged(path, "its tables are not those of a model")
-
-
-def _checked_cards(
-    path: str | os.PathLike[str], connection: sqlite3.Connection
-) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Bodies and digests of the cards by name, each body compared with its digest."""
-    cards: dict[str, bytes] = {}
-    card_digests: dict[str, bytes] = {}
-    for name, body, digest in connection.execute("SELECT name, body, digest FROM cards"):
-        # In SQLite a damaged row may hold values of any type.
-        if not (isinstance(name, str) and isinstance(body, bytes)) or _card_digest(name, body) != digest:
-            raise _damaged(path, f"checksum mismatch in the card {name!r}")
-        cards[name] = body
-        card_digests[name] = digest
-    return cards, card_digests
-
-
-def _checked_header(
-    path: str | os.PathLike[str], rows: dict[Any, Any], card_digests: Mapping[str, bytes]
-) -> dict[str, Any]:
-    """Header entries by key, once the digest of the whole model is right."""
-    expected = rows.pop(_DIGEST_KEY, None)
-    if not all(isinstance(text, str) for row in rows.items() for text in row):
-        raise _damaged(path, "checksum mismatch in the header")
-    if _model_digest(rows, card_digests) != expected:
-        raise _damaged(path, "checksum mismatch in the model as a whole, a row is missing or changed")
-    try:
-        return {key: json.loads(rows[key]) for key in sorted(rows)}
-    except (ValueError, RecursionError) as cause:
-        # Only a forged file gets here, for damage would have shown in the digest.
-        raise _damaged(path, f"the header is not JSON ({cause})") from cause
-
-
-def _unreadable(path: str | os.PathLike[str], found: str, remedy: str) -> ModelFileError:
-    return ModelFileError(
-        f"Cannot read the model file {os.fspath(path)!r}: {found}. Expected a file written by gddsg; {remedy}."
-    )
-
-
-def _damaged(path: str | os.PathLike[str], found: str) -> ModelFileError:
-    return _unreadable(path, f"it is damaged: {found}", "take a fresh copy or save the model again")
-
-
-def _unopenable(path: str | os.PathLike[str], cause: OSError) -> ModelFileError:
-    if isinstance(cause, FileNotFoundError):
-        return _unreadable(path, "there is no such file", "check the path")
-    if isinstance(cause, PermissionError):
-        return _unreadable(path, "you may not read it", "have its permissions changed")
-    return _unreadable(path, cause.strerror or str(cause), "check the path and the disk")
+def _label(name: str) -> Label:
+    kind, _, label = name.partition(":")
+    return int(label) if kind == "int" else label
