@@ -36,7 +36,7 @@ def test_a_partly_new_batch_adds_the_new_samples():
     X, y, ids = batch()
     grown = model().partial_fit(X[:25], y[:25], sample_ids=ids[:25]).partial_fit(X, y, sample_ids=ids)
     assert sum(card.count for card in grown.cards_.values()) == 30
-    assert set(grown.sample_labels()) == set(ids.tolist())
+    assert set(grown.model_.label_samples()) == set(ids.tolist())
 
 
 def test_a_sample_twice_in_one_batch_counts_once():
@@ -70,15 +70,15 @@ def test_the_largest_id_survives_bytes_and_files(tmp_path):
     learner.save(tmp_path / "m.gddsg")
     again = GDDSG.load(tmp_path / "m.gddsg")
     assert again.cards_ == learner.cards_
-    assert again.sample_labels() == learner.sample_labels()
+    assert again.model_.label_samples() == learner.model_.label_samples()
     card = learner.cards_[y[0]]
-    assert ClassCard.from_bytes(card.to_bytes()) == card
+    assert ClassCard.from_bytes(card.to_bytes(), learner.rank) == card
 
 
 def test_forgetting_forgets_the_ids_too():
     X, y, ids = batch()
     learner = model().partial_fit(X, y, sample_ids=ids).forget(y[0])
-    assert not set(ids[y == y[0]].tolist()) & set(learner.sample_labels())
+    assert not set(ids[y == y[0]].tolist()) & set(learner.model_.label_samples())
     learner.partial_fit(X, y, sample_ids=ids)
     assert learner.cards_ == model().partial_fit(X, y, sample_ids=ids).cards_
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gddsg.learners.acil import ACIL
-from gddsg.learners.base import Learner, NotLearntError
+from gddsg.learners.base import FeatureLearner, ImageLearner, Learner, Learnt, NotLearntError, ProjectionLearner
 from gddsg.learners.fecam import FeCAM
 from gddsg.learners.gddsg import GDDSG
 from gddsg.learners.joint_logistic import JointLogistic
@@ -14,7 +16,7 @@ from gddsg.learners.ranpac import RanPAC
 from gddsg.learners.simplecil import SimpleCIL
 from gddsg.learners.slda import SLDA
 
-LEARNERS: dict[str, type[Learner]] = {
+LEARNERS: dict[str, type[Learner[Any]]] = {
     "gddsg": GDDSG,
     "simplecil": SimpleCIL,
     "ranpac": RanPAC,
@@ -26,7 +28,7 @@ LEARNERS: dict[str, type[Learner]] = {
     "joint_ridge": JointRidge,
     "joint_logistic": JointLogistic,
 }
-"""Every learner by name; all take ``projection_dim`` and ``seed``."""
+"""Every learner by name."""
 
 __all__ = [
     "ACIL",
@@ -35,11 +37,15 @@ __all__ = [
     "LEARNERS",
     "SLDA",
     "FeCAM",
+    "FeatureLearner",
+    "ImageLearner",
     "JointLogistic",
     "JointRidge",
     "Learner",
+    "Learnt",
     "NearestReservoir",
     "NotLearntError",
+    "ProjectionLearner",
     "RanPAC",
     "SimpleCIL",
 ]

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from gddsg.core.label import Label
+from gddsg.core.once import Carried
 from gddsg.core.projection import project
 from gddsg.core.recursive_least_squares import inverse_with_gram, inverse_with_rows
-from gddsg.core.similarity_graph import Label
-from gddsg.learners.base import Learner
+from gddsg.learners.base import Learnt, ProjectionLearner
 
 _ROWS_AT_ONCE = 4096
 _SCORE_SCALE = 20.0  # ridge scores regress 0 and 1: unscaled, no probability would exceed e / (e + n_classes - 1)
 
 
-class ACIL(Learner):
+@dataclass(frozen=True, eq=False)
+class Recursion:
+    """What the recursion carries on.
+
+    Attributes
+    ----------
+    inverse : Tensor
+        R, ``(M, M)`` float64.
+    hidden_sums : mapping of int or str to Tensor
+        Columns of ``HᵀY``, ``(M,)`` float64 by class.
+    """
+
+    inverse: Tensor
+    hidden_sums: Mapping[Label, Tensor]
+
+
+State = Carried[Recursion, Tensor]  # the recursion, and the weights (M, n_classes)
+
+
+class ACIL(ProjectionLearner[State]):
     """Analytic class-incremental learning (Zhuang et al., NeurIPS 2022) on frozen features.
 
     A random layer ``h = relu(x W)`` and a least-squares classifier whose state is the inverse regularised
@@ -30,10 +51,14 @@ class ACIL(Learner):
 
     Parameters
     ----------
-    projection_dim : M, width of the random layer; the original's is 8192.
-    regularisation : γ; the original's 0.1.
-    seed : of the random layer.
-    device : torch device for the arithmetic.
+    projection_dim : int
+        M, width of the random layer; the original's is 8192.
+    regularisation : float
+        γ; the original's 0.1.
+    seed : int
+        Of the random layer.
+    device : str
+        Torch device for the arithmetic.
 
     Examples
     --------
@@ -46,8 +71,6 @@ class ACIL(Learner):
     """
 
     fixed_by_learning = ("projection_dim", "seed", "regularisation")
-    inverse_: Tensor
-    hidden_sums_: dict[Label, Tensor]
 
     def __init__(
         self, projection_dim: int = 2_000, regularisation: float = 0.1, seed: int = 0, device: str = "cpu"
@@ -61,34 +84,38 @@ class ACIL(Learner):
         super()._check_parameters()
         self._check_number("regularisation", 1e-9, 1e12)
 
-    def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
+    def _next_state(self, state: State | None, inputs: Tensor, labels: Sequence[Label]) -> State:
         M, names = self.projection_dim, sorted(set(labels))
+        known = Recursion(self._start(), {}) if state is None else state.kept
         position = {name: i for i, name in enumerate(names)}
-        classes = torch.tensor([position[label] for label in labels], device=features.device)
-        inverse = getattr(self, "inverse_", None)
-        if inverse is None:
-            inverse = torch.eye(M, dtype=torch.float64) / self.regularisation
-        inverse = inverse.to(features.device)
+        classes = torch.tensor([position[label] for label in labels], device=inputs.device)
+        inverse = known.inverse.to(inputs.device)
         new, gram = inverse.new_zeros(len(names), M), inverse.new_zeros(M, M)
-        for rows, own in zip(features.split(_ROWS_AT_ONCE), classes.split(_ROWS_AT_ONCE), strict=True):
+        for rows, own in zip(inputs.split(_ROWS_AT_ONCE), classes.split(_ROWS_AT_ONCE), strict=True):
             hidden = self._hidden(rows)
             new.index_add_(0, own, hidden)
-            if len(features) > M:
+            if len(inputs) > M:
                 gram.addmm_(hidden.T, hidden)
             else:
                 inverse = inverse_with_rows(inverse, hidden)
-        known: dict[Label, Tensor] = getattr(self, "hidden_sums_", {})
-        self.inverse_ = (inverse_with_gram(inverse, gram) if len(features) > M else inverse).cpu()
-        self.hidden_sums_ = {**known, **{name: known.get(name, 0) + new[i].cpu() for name, i in position.items()}}
-        self._memo: dict[str, Tensor] = {}
+        inverse = inverse_with_gram(inverse, gram) if len(inputs) > M else inverse
+        own_sums = {name: known.hidden_sums.get(name, 0) + new[i].cpu() for name, i in position.items()}
+        return Carried(Recursion(inverse.cpu(), {**known.hidden_sums, **own_sums}))
+
+    def _start(self) -> Tensor:
+        """``I / γ``, the inverse before any sample."""
+        return torch.eye(self.projection_dim, dtype=torch.float64) / self.regularisation
 
     def _hidden(self, features: Tensor) -> Tensor:
         """``relu(x W)`` with entries of W of variance ``1 / (3 n_features)``, float64."""
         return project(features.double(), self.projection_dim, self.seed).div_((3 * features.shape[1]) ** 0.5)
 
-    def _log_probabilities(self, features: Tensor) -> Tensor:
-        if "weights" not in self._memo:
-            sums = torch.stack([self.hidden_sums_[label] for label in self.classes_.tolist()], dim=1)
-            self._memo["weights"] = self.inverse_ @ sums
-        weights, chunks = self._memo["weights"], features.cpu().split(_ROWS_AT_ONCE)
+    def _log_probabilities(self, learnt: Learnt[State], inputs: Tensor) -> Tensor:
+        weights = learnt.state.derived.get(lambda: self._weights(learnt))
+        chunks = inputs.cpu().split(_ROWS_AT_ONCE)
         return torch.cat([(_SCORE_SCALE * self._hidden(chunk) @ weights).log_softmax(1) for chunk in chunks])
+
+    def _weights(self, learnt: Learnt[State]) -> Tensor:
+        """``Θ = R HᵀY``."""
+        known = learnt.state.kept
+        return known.inverse @ torch.stack([known.hidden_sums[label] for label in learnt.classes.tolist()], dim=1)

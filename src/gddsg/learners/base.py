@@ -1,260 +1,432 @@
-"""What a learner is: it takes labelled features at any time and predicts among all classes it has met."""
+"""What a learner is: it takes labelled inputs at any time and predicts among all classes it has met."""
 
 from __future__ import annotations
 
-import operator
+import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import column_or_1d, validate_data
 from torch import Tensor
 
-from gddsg.core.similarity_graph import Label
-from gddsg.errors import GddsgError, InputError, InputTypeError
+from gddsg.core.label import Label
+from gddsg.data.images import Images
+from gddsg.errors import GddsgError, InputError
+from gddsg.learners.features import checked_features
+from gddsg.learners.labels import checked_ids, checked_labels
 
-_LARGEST_FEATURE, _SMALLEST_FEATURE = 1e15, 1e-15  # squares of numbers beyond these leave the range of float32
+__all__ = [
+    "FeatureLearner",
+    "ImageLearner",
+    "Learner",
+    "Learnt",
+    "NotLearntError",
+    "ProjectionLearner",
+    "checked_ids",
+    "like",
+    "pickled_bytes",
+]
+
+S = TypeVar("S")
+
+_SWAP = Lock()  # held for an assignment, never while something is learnt: one for all learners is enough
 
 
 class NotLearntError(GddsgError, NotFittedError):  # type: ignore[misc]  # scikit-learn ships no types
     """Raised when a prediction is asked of a learner that has learnt no class yet."""
 
 
-class Learner(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
-    """A classifier that grows. Subclasses say how to learn a batch and how to score inputs.
-
-    All learners take ``projection_dim`` and ``seed``, so that a comparison can build them alike; one without a random
-    projection ignores them. ``__init__`` only stores its arguments. A learner sees one batch at a time and bare inputs
-    at prediction: never a task id, a test label or the number of classes to come.
+@dataclass(frozen=True, eq=False)
+class Learnt(Generic[S]):
+    """All that a learner has learnt, as one value: a prediction takes the reference once, learning swaps it.
 
     Attributes
     ----------
-    classes_ : sorted array of all classes learnt so far.
-    n_features_in_ : width of the features.
-    exemplar_free : whether no sample is kept.
-    incremental : whether learning a batch costs no more for what was learnt before; False for upper bounds that learn
-        everything anew.
-    exempt : laws of :mod:`gddsg.checks` that do not apply, and why.
+    classes : ndarray
+        Sorted labels, ``(n_classes,)``.
+    settings : mapping of str to object
+        The parameters named in ``fixed_by_learning``, as they were.
+    columns : mapping of str to object
+        What scikit-learn notes about features, ``n_features_in_`` and ``feature_names_in_``; empty for images.
+    state : S
+        The method's own; never changed in place.
     """
 
-    classes_: np.ndarray[Any, Any]
-    n_features_in_: int
-    fixed_by_learning: ClassVar[tuple[str, ...]] = ("projection_dim", "seed")
+    classes: NDArray[Any]
+    settings: Mapping[str, Any]
+    columns: Mapping[str, Any]
+    state: S
+
+    def __post_init__(self) -> None:
+        self.classes.flags.writeable = False  # it is handed out as classes_
+
+
+class Learner(ClassifierMixin, BaseEstimator, ABC, Generic[S]):  # type: ignore[misc]  # scikit-learn ships no types
+    """A classifier that grows. Subclasses say how a batch changes the state and how a state scores inputs.
+
+    ``__init__`` only stores its arguments. A learner sees one batch at a time and bare inputs at prediction: never a
+    task id, a test label or the number of classes to come. Threads may predict while others learn: every prediction is
+    that of one model, before or after, and nothing that any of them learns is lost.
+
+    Write a learner as a subclass of :class:`FeatureLearner`, :class:`ProjectionLearner` or :class:`ImageLearner`.
+
+    Attributes
+    ----------
+    takes : {"features", "images"}
+        What it wants as inputs.
+    fixed_by_learning : tuple of str
+        Parameters that cannot be changed once a class has been learnt.
+    exemplar_free : bool
+        Whether no sample is kept.
+    incremental : bool
+        Whether learning a batch costs no more for what was learnt before; False for upper bounds that learn everything
+        anew.
+    exempt : mapping of str to str
+        Laws of :mod:`gddsg.checks` that do not apply, and why.
+    learnt_ : Learnt
+        All that has been learnt; the one attribute that learning sets.
+    """
+
+    takes: ClassVar[Literal["features", "images"]]
+    fixed_by_learning: ClassVar[tuple[str, ...]] = ()
     exemplar_free: ClassVar[bool] = True
     incremental: ClassVar[bool] = True
     exempt: ClassVar[Mapping[str, str]] = {}
-    projection_dim: int
-    seed: int
-    device: str
+    learnt_: Learnt[S]
+
+    # ---------------------------------------------------------------- what a method says
 
     @abstractmethod
-    def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
-        """Take in a valid batch; replace state, never change it in place, so that a failure leaves the old one."""
+    def _next_state(self, state: S | None, inputs: Any, labels: Sequence[Label]) -> S:
+        """The state after a valid batch. A pure function: ``state`` is left as it is.
+
+        Parameters
+        ----------
+        state : S or None
+            The state before; None where nothing has been learnt.
+        inputs : object
+            What :meth:`_read` made of the batch.
+        labels : sequence of int or str
+            One for every input.
+        """
 
     @abstractmethod
-    def _log_probabilities(self, features: Tensor) -> Tensor:
-        """Log-probabilities ``(n, n_classes)`` float64 on the CPU, columns in the order of ``classes_``."""
+    def _log_probabilities(self, learnt: Learnt[S], inputs: Any) -> Tensor:
+        """Log-probabilities ``(n, n_classes)`` float64 on the CPU, columns in the order of ``learnt.classes``.
+
+        Parameters
+        ----------
+        learnt : Learnt
+            The one model of this prediction; ``self.learnt_`` may be another by now.
+        inputs : object
+            What :meth:`_read` made of the inputs.
+        """
+
+    @abstractmethod
+    def _read(self, X: Any, before: Learnt[S] | None) -> tuple[Any, Mapping[str, Any]]:
+        """Inputs, checked and ready for the method, and what is known of their columns; or an :class:`InputError`.
+
+        Parameters
+        ----------
+        X : object
+            As it was handed in.
+        before : Learnt or None
+            What has been learnt, which new inputs have to go with.
+        """
+
+    def _best(self, learnt: Learnt[S], inputs: Any) -> Tensor:
+        """Place in ``learnt.classes`` of the likeliest class of each input, ``(n,)``."""
+        return self._log_probabilities(learnt, inputs).argmax(1)
+
+    def _classes_of(self, state: S, before: Learnt[S] | None, labels: Sequence[Label]) -> NDArray[Any]:
+        """The sorted classes after a batch: those known before and those of its labels."""
+        return np.array(sorted({*_known(before), *labels}))
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that make no sense; at learning, since ``__init__`` only stores them."""
+
+    def state_bytes(self) -> int:
+        """How much is carried from task to task: the size of the state's pickle, which is written nowhere."""
+        learnt = self._current()
+        return 0 if learnt is None else pickled_bytes(learnt.state)
+
+    @classmethod
+    def test_params(cls) -> dict[str, Any]:
+        """Cheap settings for the contract checks."""
+        return {}
+
+    # ---------------------------------------------------------------- learning
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn ``X`` ``(n_samples, n_features)`` with labels ``y`` from nothing, dropping what was learnt before."""
-        with self._all_or_nothing():
-            for name in [name for name in self.__dict__ if name.endswith("_")]:
-                delattr(self, name)
-            return self.partial_fit(X, y)
+        """Learn from nothing, dropping what was learnt before.
+
+        Parameters
+        ----------
+        X : array_like or Images
+            Inputs, one a row.
+        y : array_like
+            One label a row, all ``int`` or all ``str``.
+        """
+        learnt = self._grown(None, X, y)
+        with _SWAP:
+            self.learnt_ = learnt
+        return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn a batch on top of what is known: new classes, or more samples of known ones.
 
         Parameters
         ----------
-        X : features ``(n_samples, n_features)``: NumPy array, torch tensor, data frame or nested lists.
-        y : one label a row, all ``int`` or all ``str``.
-        classes : not used; scikit-learn's incremental classifiers want all classes in advance, this one never does.
+        X : array_like or Images
+            Inputs, one a row; features ``(n_samples, n_features)`` as NumPy array, torch tensor, data frame or nested
+            lists.
+        y : array_like
+            One label a row, all ``int`` or all ``str``.
+        classes : object
+            Not used; scikit-learn's incremental classifiers want all classes in advance, this one never does.
         """
-        return self._take_batch(X, y, self._learn)
+        return self._change(lambda before: self._grown(before, X, y))
 
-    def _take_batch(self, X: Any, y: Any, learn: Callable[[Tensor, Sequence[Label]], None]) -> Self:
-        with self._all_or_nothing():
-            self._check_parameters()
-            features = self._features(X, first=not self.__sklearn_is_fitted__())
-            labels = self._labels(y, len(features))
-            learn(features, labels)
-            self.classes_ = np.array(sorted({*self._known_labels(), *labels}))
-            self._fix_settings()
-        return self
+    def _grown(
+        self,
+        before: Learnt[S] | None,
+        X: Any,
+        y: Any,
+        next_state: Callable[[S | None, Any, Sequence[Label]], S] | None = None,
+    ) -> Learnt[S]:
+        """What is learnt after a batch on top of ``before``; the learner itself stays as it is.
 
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """A change that fails, or is interrupted, leaves the learner as it was."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__ = before
-            raise
+        Parameters
+        ----------
+        before : Learnt or None
+            What has been learnt; None for nothing.
+        X, y : object
+            The batch as it was handed in.
+        next_state : callable, optional
+            In place of :meth:`_next_state`, for learners whose batches carry more than inputs and labels.
+        """
+        if before is not None:
+            self._check_settings(before)
+        self._check_parameters()
+        inputs, columns = self._read(X, before)
+        labels = checked_labels(y, len(inputs), _known(before))
+        state = (next_state or self._next_state)(None if before is None else before.state, inputs, labels)
+        return Learnt(self._classes_of(state, before, labels), self._settings(), columns, state)
+
+    def _change(self, step: Callable[[Learnt[S] | None], Learnt[S] | None]) -> Self:
+        """Replace what is learnt by what ``step`` makes of it, in one go; a failure leaves the learner as it was.
+
+        Where another thread has learnt in the meantime, ``step`` is taken again on top of that: nothing is lost.
+
+        Parameters
+        ----------
+        step : callable
+            From what is learnt to what shall be learnt, without changing anything; None stands for nothing at all.
+        """
+        while True:
+            before = self._current()
+            after = step(before)
+            with _SWAP:
+                if self._current() is before:
+                    self._put(after)
+                    return self
+
+    def _put(self, learnt: Learnt[S] | None) -> None:
+        if learnt is None:
+            self.__dict__.pop("learnt_", None)
+        else:
+            self.learnt_ = learnt
+
+    # ---------------------------------------------------------------- prediction
 
     def predict(self, X: Any) -> Any:
         """Labels of the rows of ``X``; the kind of container that came in goes out."""
-        best = self._log_probabilities(self._inputs(X)).argmax(1).numpy()
-        return like(self.classes_[best], X)
+        learnt = self._checked()
+        return like(learnt.classes[self._best(learnt, self._inputs(X, learnt)).numpy()], X)
 
     def predict_proba(self, X: Any) -> Any:
         """Probabilities ``(n_samples, n_classes)``, columns in the order of ``classes_``."""
-        return like(self._log_probabilities(self._inputs(X)).exp().numpy(), X)
+        learnt = self._checked()
+        return like(self._log_probabilities(learnt, self._inputs(X, learnt)).exp().numpy(), X)
 
     def decision_function(self, X: Any) -> Any:
         """Log-probabilities ``(n_samples, n_classes)``; for two classes the log-odds ``(n_samples,)`` of the second."""
-        scores = self._log_probabilities(self._inputs(X)).numpy()
+        learnt = self._checked()
+        scores = self._log_probabilities(learnt, self._inputs(X, learnt)).numpy()
         return like(scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores, X)
 
-    @classmethod
-    def test_params(cls) -> dict[str, Any]:
-        """Cheap settings for the contract checks."""
-        return {"projection_dim": 64, "seed": 0}
+    def _inputs(self, X: Any, learnt: Learnt[S]) -> Any:
+        """Inputs that go with what has been learnt, ready for the method."""
+        return self._read(X, learnt)[0]
 
-    def _fix_settings(self) -> None:
-        self.settings_ = {name: getattr(self, name) for name in self.fixed_by_learning}
+    # ---------------------------------------------------------------- what has been learnt
 
-    def _check_settings(self) -> None:
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """All classes learnt so far, sorted."""
+        learnt = self._current()
+        if learnt is None:
+            raise self._missing("classes_")
+        return learnt.classes
+
+    @property
+    def n_features_in_(self) -> int:
+        """Width of the features."""
+        return int(self._column("n_features_in_"))
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the features, where the first batch was a data frame."""
+        names: NDArray[Any] = self._column("feature_names_in_")
+        return names
+
+    def _column(self, name: str) -> Any:
+        learnt = self._current()
+        if learnt is None or name not in learnt.columns:
+            raise self._missing(name)
+        return learnt.columns[name]
+
+    def _missing(self, name: str) -> AttributeError:
+        return AttributeError(f"This {type(self).__name__} has no {name}: nothing it has learnt has told it so far.")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._current() is not None
+
+    def _current(self) -> Learnt[S] | None:
+        """What has been learnt by now, or None: looked up once, since the next moment it may be another."""
+        return vars(self).get("learnt_")
+
+    def _checked(self) -> Learnt[S]:
+        """What has been learnt by now, if it can be used; otherwise an error that says why not."""
+        learnt = self._current()
+        if learnt is None:
+            raise NotLearntError(
+                f"This {type(self).__name__} instance is not fitted yet: it has learnt no class. "
+                f"Call partial_fit(X, y) or fit(X, y) with labelled {self.takes} first."
+            )
+        self._check_settings(learnt)
+        return learnt
+
+    # ---------------------------------------------------------------- parameters
+
+    def _settings(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.fixed_by_learning}
+
+    def _check_settings(self, learnt: Learnt[S]) -> None:
         """Refuse parameters changed since the first batch, which what has been learnt does not fit any more."""
-        for name, value in getattr(self, "settings_", {}).items():
+        for name, value in learnt.settings.items():
             if getattr(self, name) != value:
                 raise InputError(
                     f"{name} was {value!r} when this {type(self).__name__} learnt its classes and is now "
                     f"{getattr(self, name)!r}. Set it back, or learn everything again with fit(X, y)."
                 )
 
-    def _check_parameters(self) -> None:
-        """Refuse parameters that make no sense; at learning, since ``__init__`` only stores them."""
-        self._check_settings()
-        for name, low, high in (("projection_dim", 1, 2**31), ("seed", 0, 2**32)):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or not low <= value < high:
-                raise InputError(f"{name}={value!r} was given; expected is a whole number from {low} to {high - 1}.")
-        try:
-            torch.empty(0, device=self.device)
-        except (RuntimeError, TypeError, AssertionError) as error:
-            raise InputError(f"device={self.device!r} cannot be used ({error}). Try device='cpu'.") from error
+    def _check_whole(self, name: str, low: int, high: int | None = None) -> None:
+        """Refuse a parameter that is not a whole number from ``low`` to ``high``."""
+        value = getattr(self, name)
+        if not isinstance(value, int | np.integer) or value < low or (high is not None and value > high):
+            bounds = f"from {low}" if high is None else f"from {low} to {high}"
+            raise InputError(f"{name}={value!r} was given; expected a whole number {bounds}.")
 
     def _check_number(self, name: str, low: float, high: float) -> None:
         """Refuse a parameter that is not a number from ``low`` to ``high``."""
         value = getattr(self, name)
         if not isinstance(value, int | float | np.integer | np.floating) or not low <= value <= high:
-            raise InputError(f"{name}={value!r} was given; expected is a number from {low:g} to {high:g}.")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "classes_" in vars(self)
-
-    def _inputs(self, X: Any) -> Tensor:
-        self._require_learnt()
-        return self._features(X, first=False)
-
-    def _require_learnt(self) -> None:
-        if not self.__sklearn_is_fitted__():
-            raise NotLearntError(
-                f"This {type(self).__name__} instance is not fitted yet: it has learnt no class. "
-                "Call partial_fit(X, y) or fit(X, y) with labelled features first."
-            )
-        self._check_settings()
-
-    def _features(self, X: Any, *, first: bool) -> Tensor:
-        """Float32 features on the learner's device, or an :class:`InputError`."""
-        if isinstance(X, Tensor):
-            tensor = self._checked_tensor(X, first=first)
-        else:
-            try:
-                array = validate_data(self, X, reset=first, dtype=[np.float64, np.float32])
-            except (ValueError, TypeError) as error:
-                kind = InputTypeError if isinstance(error, TypeError) else InputError
-                raise kind(f"{error}\nExpected are finite, dense features (n_samples, n_features).") from error
-            tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
-        sizes = tensor.abs()
-        if bool(sizes.max() > _LARGEST_FEATURE):
-            raise InputError(f"A feature exceeds {_LARGEST_FEATURE:g} in size. Rescale the features, then try again.")
-        if 0 < float(sizes.max()) < _SMALLEST_FEATURE:
-            raise InputError(f"All features are below {_SMALLEST_FEATURE:g} in size. Rescale them, then try again.")
-        return tensor.where(sizes >= _SMALLEST_FEATURE, 0).to(self.device, torch.float32)
-
-    def _checked_tensor(self, X: Tensor, *, first: bool) -> Tensor:
-        if X.ndim != 2 or 0 in X.shape:
-            raise InputError(f"Features of shape {tuple(X.shape)} were given; expected is (n_samples, n_features).")
-        if X.is_complex() or not bool(torch.isfinite(X).all()):
-            raise InputError("The features contain NaN, infinity or complex numbers. Clean or drop those rows first.")
-        if first:
-            self.n_features_in_ = X.shape[1]
-        elif X.shape[1] != self.n_features_in_:
-            raise InputError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
-                "as input. Use the backbone the model was learnt with."
-            )
-        return X.detach()
-
-    def _known_labels(self) -> list[Label]:
-        return list(self.classes_.tolist()) if self.__sklearn_is_fitted__() else []
-
-    def _labels(self, y: Any, n: int) -> list[Label]:
-        """Python labels, one a row, all of the kind the learner knows, or an :class:`InputError`."""
-        if y is None:
-            raise InputError("requires y to be passed, but the target y is None. Give one label for every row of X.")
-        labels = _python_labels(y)
-        if len(labels) != n:
-            raise InputError(f"X has inconsistent numbers of samples: {n} rows, but {len(labels)} labels in y.")
-        kinds = {type(label) for label in (*labels, *self._known_labels())}
-        if len(kinds) > 1:
-            names = " and ".join(sorted(kind.__name__ for kind in kinds))
-            raise InputError(f"Labels of mixed type were given: {names}. Use only int or only str for one model.")
-        return labels
+            raise InputError(f"{name}={value!r} was given; expected a number from {low:g} to {high:g}.")
 
 
-def like(values: np.ndarray[Any, Any], X: Any) -> Any:
+class FeatureLearner(Learner[S]):
+    """A learner whose inputs are features ``(n_samples, n_features)``; the method gets them as a float32 tensor.
+
+    Attributes
+    ----------
+    device : str
+        Torch device that the tensor is on, a parameter of learners that compute there; otherwise the CPU.
+    """
+
+    takes: ClassVar[Literal["features", "images"]] = "features"
+    device: str = "cpu"
+
+    def _read(self, X: Any, before: Learnt[S] | None) -> tuple[Tensor, Mapping[str, Any]]:
+        return checked_features(X, {} if before is None else before.columns, type(self).__name__, self.device)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, TypeError, AssertionError) as error:
+            raise InputError(f"device={self.device!r} cannot be used ({error}). Try device='cpu'.") from error
+
+
+class ProjectionLearner(FeatureLearner[S]):
+    """A learner on random projections of features.
+
+    Attributes
+    ----------
+    projection_dim : int
+        Width of the projection.
+    seed : int
+        What the projection is drawn from.
+    """
+
+    fixed_by_learning: ClassVar[tuple[str, ...]] = ("projection_dim", "seed")
+    projection_dim: int
+    seed: int
+
+    @classmethod
+    def test_params(cls) -> dict[str, Any]:
+        """A narrow projection."""
+        return {"projection_dim": 64, "seed": 0}
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_whole("projection_dim", 1, 2**31 - 1)
+        self._check_whole("seed", 0, 2**32 - 1)
+
+
+class ImageLearner(Learner[S]):
+    """A learner whose inputs are images; the method gets them as :class:`gddsg.data.images.Images`, not yet decoded."""
+
+    takes: ClassVar[Literal["features", "images"]] = "images"
+
+    def _read(self, X: Any, before: Learnt[S] | None) -> tuple[Images, Mapping[str, Any]]:
+        images = Images.of(X)
+        if not len(images):
+            raise InputError("No image was given; expected at least one.")
+        return images, {}
+
+
+def like(values: NDArray[Any], X: Any) -> Any:
     """``values`` in the container kind of ``X``: tensor, list or array; labels that are strings stay an array."""
     if isinstance(X, Tensor):
         return torch.from_numpy(values).to(X.device) if values.dtype.kind in "iuf" else values
     return values.tolist() if isinstance(X, list | tuple) else values
 
 
-def _python_labels(y: Any) -> list[Label]:
-    if isinstance(y, Tensor):
-        y = y.detach().cpu().numpy()
-    try:
-        if isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) > 1:
-            y = np.array(y, dtype=object)  # NumPy would silently turn the numbers into strings
-        array = column_or_1d(y, warn=True)
-        _refuse_missing(array)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{error}\nExpected is one label a row, all int or all str.") from error
-    return [_python_label(label) for label in array.tolist()]
+def _known(learnt: Learnt[Any] | None) -> list[Label]:
+    return [] if learnt is None else list(learnt.classes.tolist())
 
 
-def _refuse_missing(array: np.ndarray[Any, Any]) -> None:
-    if array.dtype.kind in "fc":
-        missing = ~np.isfinite(array)
-    else:
-        missing = np.array([label is None or label != label for label in array.tolist()], dtype=bool)
-    if missing.any():
-        raise ValueError(f"{int(missing.sum())} rows have no label (NaN, infinity or None). Label or drop them.")
+def pickled_bytes(value: Any) -> int:
+    """Size of a value's pickle, which is written nowhere."""
+    counter = _Counter()
+    pickle.Pickler(counter, protocol=5).dump(value)
+    return counter.size
 
 
-def _python_label(label: Any) -> Label:
-    if isinstance(label, str):
-        return label
-    if isinstance(label, bool | int | float) and float(label).is_integer():
-        return int(label)
-    raise InputError(f"Unknown label type: {label!r} is neither a whole number nor a str. Rename the class.")
+class _Counter:
+    """A file that keeps only its size."""
 
+    def __init__(self) -> None:
+        self.size = 0
 
-def checked_ids(sample_ids: Any, n: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Sample ids ``(n,)`` as uint64, or an :class:`InputError`."""
-    try:
-        ids = [operator.index(sample) for sample in np.asarray(sample_ids, dtype=object).ravel()]
-        array = np.array(ids, dtype=np.uint64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"A sample id is no whole number from 0 to 2^64 - 1 ({error}). Hash its name, say.") from error
-    if len(array) != n:
-        raise InputError(f"{len(array)} sample ids were given for {n} rows. Give one for every row, or none at all.")
-    return array
+    def write(self, data: Any) -> int:
+        self.size += memoryview(data).nbytes
+        return memoryview(data).nbytes

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from gddsg.core.by_class import rows_by_class
 from gddsg.core.correlation_metric import CorrelationMetric, correlation_distances, nearest_metric
-from gddsg.core.similarity_graph import Label
-from gddsg.core.thin_scatter import ThinScatter
+from gddsg.core.label import Label
+from gddsg.core.moments import Moments
 from gddsg.core.transform import unit
-from gddsg.learners.base import Learner, like
+from gddsg.learners.base import FeatureLearner, Learnt
+
+State = Mapping[Label, Moments]
 
 _ROWS_AT_ONCE = 4096
 _DISTANCE_SCALE = 30.0  # unit vectors lie within a distance of 2: unscaled, every probability would be near 1 / classes
 
 
-class FeCAM(Learner):
+class FeCAM(FeatureLearner[State]):
     """Mahalanobis distance with one covariance a class (Goswami et al., NeurIPS 2023) on frozen features.
 
     Features take Tukey's transform and unit length. The covariance of a class is shrunk,
@@ -32,12 +33,13 @@ class FeCAM(Learner):
 
     Parameters
     ----------
-    projection_dim, seed : not used; here so that all learners are built alike.
-    tukey : exponent of Tukey's transform, applied to absolute values with the sign kept. The paper takes 0.5 for
-        networks that end in a ReLU, whose features are not negative, and 1, no transform, for transformers.
-    alpha1, alpha2 : shrinkage, α₂ at most α₁; the paper's values for pre-trained networks. It raises both where samples
-        are few.
-    device : torch device for the arithmetic.
+    tukey : float
+        Exponent of Tukey's transform, applied to absolute values with the sign kept. The paper takes 0.5 for networks
+        that end in a ReLU, whose features are not negative, and 1, no transform, for transformers.
+    alpha1, alpha2 : float
+        Shrinkage, α₂ at most α₁; the paper's values for pre-trained networks. It raises both where samples are few.
+    device : str
+        Torch device for the arithmetic.
 
     Examples
     --------
@@ -51,23 +53,12 @@ class FeCAM(Learner):
     https://arxiv.org/abs/2309.14062
     """
 
-    fixed_by_learning = ("projection_dim", "seed", "tukey")
-    scatters_: dict[Label, ThinScatter]
+    fixed_by_learning = ("tukey",)
 
-    def __init__(
-        self,
-        projection_dim: int = 2_000,
-        tukey: float = 0.5,
-        alpha1: float = 1.0,
-        alpha2: float = 0.0,
-        seed: int = 0,
-        device: str = "cpu",
-    ) -> None:
-        self.projection_dim = projection_dim
+    def __init__(self, tukey: float = 0.5, alpha1: float = 1.0, alpha2: float = 0.0, device: str = "cpu") -> None:
         self.tukey = tukey
         self.alpha1 = alpha1
         self.alpha2 = alpha2
-        self.seed = seed
         self.device = device
 
     def _check_parameters(self) -> None:
@@ -76,29 +67,29 @@ class FeCAM(Learner):
         self._check_number("alpha1", 1e-9, 1e9)
         self._check_number("alpha2", 0.0, self.alpha1)  # beyond it the shrunk matrix need not be positive
 
-    def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
-        scatters = dict(getattr(self, "scatters_", {}))
-        for label, rows in rows_by_class(self._view(features), labels):
-            own = ThinScatter.of(rows)
+    def _next_state(self, state: State | None, inputs: Tensor, labels: Sequence[Label]) -> State:
+        """The scatter of every class."""
+        scatters = dict(state or {})
+        for label, rows in rows_by_class(self._view(inputs), labels):
+            own = Moments.of(rows)
             scatters[label] = scatters[label].merge(own) if label in scatters else own
-        self.scatters_ = scatters
+        return scatters
 
     def _view(self, features: Tensor) -> Tensor:
         """``sign(x) |x|^λ`` brought to unit length, float64."""
         powers = features.double().abs().pow(self.tukey).copysign(features.double())
         return unit(powers)
 
-    def predict(self, X: Any) -> Any:
-        """Labels of the rows of ``X``; the kind of container that came in goes out."""
-        chunks, metrics = self._inputs(X).cpu().split(_ROWS_AT_ONCE), self._metrics()
-        nearest = torch.cat([nearest_metric(metrics, self._view(chunk)) for chunk in chunks])
-        return like(self.classes_[nearest.numpy()], X)
+    def _best(self, learnt: Learnt[State], inputs: Tensor) -> Tensor:
+        """The nearest class; most distances need not be exact for it."""
+        chunks, metrics = inputs.cpu().split(_ROWS_AT_ONCE), self._metrics(learnt)
+        return torch.cat([nearest_metric(metrics, self._view(chunk)) for chunk in chunks])
 
-    def _log_probabilities(self, features: Tensor) -> Tensor:
-        metrics, chunks = self._metrics(), features.cpu().split(_ROWS_AT_ONCE)
+    def _log_probabilities(self, learnt: Learnt[State], inputs: Tensor) -> Tensor:
+        metrics, chunks = self._metrics(learnt), inputs.cpu().split(_ROWS_AT_ONCE)
         distances = torch.cat([correlation_distances(metrics, self._view(chunk)) for chunk in chunks])
         return (-_DISTANCE_SCALE * distances).log_softmax(1)
 
-    def _metrics(self) -> list[CorrelationMetric]:
+    def _metrics(self, learnt: Learnt[State]) -> list[CorrelationMetric]:
         """How each class measures distances to its mean; no class takes part in another's."""
-        return [CorrelationMetric.of(self.scatters_[k], self.alpha1, self.alpha2) for k in self.classes_.tolist()]
+        return [CorrelationMetric.of(learnt.state[k], self.alpha1, self.alpha2) for k in learnt.classes.tolist()]

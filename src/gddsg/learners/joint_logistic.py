@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from gddsg.core.class_card import content_hash, held_out_rows
+from gddsg.core.content_hash import hash_rows, is_held_out
 from gddsg.core.kept_samples import KeptSamples
+from gddsg.core.label import Label
 from gddsg.core.logistic import PrincipalRows, fit_logistic, scores
-from gddsg.core.similarity_graph import Label
+from gddsg.core.once import Carried
 from gddsg.core.standardised import StandardisedRoot
-from gddsg.learners.base import Learner
+from gddsg.learners.base import FeatureLearner, Learnt
 
 PENALTIES = (1e-2, 3e-3, 1e-3)
 """Candidates for the L2 penalty, the strongest first: each starts where the one before ended."""
@@ -23,7 +24,10 @@ _ROWS_AT_ONCE = 4096
 _STEPS = 25
 
 
-class JointLogistic(Learner):
+State = Carried[KeptSamples, tuple[StandardisedRoot, Tensor]]  # samples; and how to scale, weights and intercepts
+
+
+class JointLogistic(FeatureLearner[State]):
     """Multinomial logistic regression on standardised root features, with all samples of all batches at hand.
 
     Not incremental: it keeps every sample and trains anew whenever it is asked after a batch, starting from nothing. It
@@ -32,8 +36,8 @@ class JointLogistic(Learner):
 
     Parameters
     ----------
-    projection_dim, seed : not used; here so that all learners are built alike.
-    device : torch device for the training.
+    device : str
+        Torch device for the training.
 
     Examples
     --------
@@ -50,39 +54,44 @@ class JointLogistic(Learner):
     exemplar_free: ClassVar[bool] = False
     incremental: ClassVar[bool] = False
     exempt: ClassVar[Mapping[str, str]] = {"state_does_not_grow_with_samples": "an upper bound keeps every sample"}
-    samples_: KeptSamples
 
-    def __init__(self, projection_dim: int = 2_000, seed: int = 0, device: str = "cpu") -> None:
-        self.projection_dim = projection_dim
-        self.seed = seed
+    def __init__(self, device: str = "cpu") -> None:
         self.device = device
 
-    def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
-        known = getattr(self, "samples_", None) or KeptSamples()
-        self.samples_ = known.plus(features, labels)
-        self._memo: dict[str, tuple[StandardisedRoot, Tensor]] = {}
+    def _next_state(self, state: State | None, inputs: Tensor, labels: Sequence[Label]) -> State:
+        known = KeptSamples() if state is None else state.kept
+        return Carried(known.plus(inputs, labels))
 
-    def _log_probabilities(self, features: Tensor) -> Tensor:
-        if "fit" not in self._memo:
-            self._memo["fit"] = self._fit()
-        standardised, W = self._memo["fit"]
-        chunks = features.cpu().double().split(_ROWS_AT_ONCE)
+    def _log_probabilities(self, learnt: Learnt[State], inputs: Tensor) -> Tensor:
+        standardised, W = learnt.state.derived.get(lambda: self._fitted(learnt))
+        chunks = inputs.cpu().double().split(_ROWS_AT_ONCE)
         return torch.cat([(standardised(chunk) @ W[:-1] + W[-1]).log_softmax(1) for chunk in chunks])
 
-    def _fit(self) -> tuple[StandardisedRoot, Tensor]:
-        features, classes = self.samples_.joined(self.classes_.tolist())
-        standardised, held = StandardisedRoot.of(features), self._held_out(classes)
+    def _fitted(self, learnt: Learnt[State]) -> tuple[StandardisedRoot, Tensor]:
+        samples, labels = learnt.state.kept, learnt.classes.tolist()
+        features, classes = samples.joined(labels)
+        standardised, held = StandardisedRoot.of(features), held_out(samples, labels, classes)
         design, classes = PrincipalRows.of(standardised(features).to(self.device)), classes.to(self.device)
         penalty, W = choose_penalty(design, classes, held.to(self.device))
         W = fit_logistic(design, classes, penalty, W, _STEPS)
         return standardised, torch.cat([design.basis @ W[:-1], W[-1:]]).double().cpu()
 
-    def _held_out(self, classes: Tensor) -> Tensor:
-        """Which rows are held out; none of a class that would have no other row."""
-        hashes = [content_hash(self.samples_.rows[label]) for label in self.classes_.tolist()]
-        held = torch.cat([held_out_rows(own) for own in hashes])
-        learning = torch.bincount(classes[~held], minlength=len(hashes))
-        return held & (learning > 0)[classes]
+
+def held_out(samples: KeptSamples, labels: Sequence[Label], classes: Tensor) -> Tensor:
+    """Which rows are held out, ``(n,)`` bool; none of a class that would have no other row.
+
+    Parameters
+    ----------
+    samples : KeptSamples
+        All samples.
+    labels : sequence of int or str
+        The classes, in the order in which their rows are joined.
+    classes : Tensor
+        ``(n,)``, index in ``labels`` of every row.
+    """
+    held = torch.cat([is_held_out(hash_rows(samples.rows[label])) for label in labels])
+    learning = torch.bincount(classes[~held], minlength=len(labels))
+    return held & (learning > 0)[classes]
 
 
 def choose_penalty(design: PrincipalRows, classes: Tensor, held: Tensor) -> tuple[float, Tensor]:

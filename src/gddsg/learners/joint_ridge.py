@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from gddsg.core.kept_samples import KeptSamples
-from gddsg.core.similarity_graph import Label
+from gddsg.core.label import Label
+from gddsg.core.once import Carried
 from gddsg.core.standardised import StandardisedRoot
-from gddsg.learners.base import Learner
+from gddsg.learners.base import FeatureLearner, Learnt
 
 REGULARISATION_GRID = tuple(10 ** (k / 2) for k in range(4, -11, -1))
 """Candidates for λ, the strongest first, relative to the mean eigenvalue of the Gram matrix."""
@@ -20,17 +22,34 @@ _ROWS_AT_ONCE = 4096
 _SCORE_SCALE = 20.0  # ridge scores regress 0 and 1: unscaled, no probability would exceed e / (e + n_classes - 1)
 
 
-class JointRidge(Learner):
+@dataclass(frozen=True, eq=False)
+class RidgeFit:
+    """What prediction needs.
+
+    Attributes
+    ----------
+    standardised : StandardisedRoot
+        How features are standardised.
+    weights : Tensor
+        ``(n_features, n_classes)`` float64.
+    intercepts : Tensor
+        ``(n_classes,)`` float64.
+    """
+
+    standardised: StandardisedRoot
+    weights: Tensor
+    intercepts: Tensor
+
+
+State = Carried[KeptSamples, RidgeFit]
+
+
+class JointRidge(FeatureLearner[State]):
     """Ridge regression of the class indicators on standardised root features, with all samples of all batches at hand.
 
     Not incremental: it keeps every sample and solves anew whenever it is asked after a batch. It stands for what a
     linear least-squares classifier on these features can do at best. λ is the one with the least generalised
     cross-validation error, the closed form that stands in for leaving samples out one at a time.
-
-    Parameters
-    ----------
-    projection_dim, seed : not used; here so that all learners are built alike.
-    device : torch device; not used.
 
     Examples
     --------
@@ -48,37 +67,38 @@ class JointRidge(Learner):
     exemplar_free: ClassVar[bool] = False
     incremental: ClassVar[bool] = False
     exempt: ClassVar[Mapping[str, str]] = {"state_does_not_grow_with_samples": "an upper bound keeps every sample"}
-    samples_: KeptSamples
 
-    def __init__(self, projection_dim: int = 2_000, seed: int = 0, device: str = "cpu") -> None:
-        self.projection_dim = projection_dim
-        self.seed = seed
-        self.device = device
+    def _next_state(self, state: State | None, inputs: Tensor, labels: Sequence[Label]) -> State:
+        known = KeptSamples() if state is None else state.kept
+        return Carried(known.plus(inputs, labels))
 
-    def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
-        known = getattr(self, "samples_", None) or KeptSamples()
-        self.samples_ = known.plus(features, labels)
-        self._memo: dict[str, tuple[StandardisedRoot, Tensor, Tensor]] = {}
+    def _log_probabilities(self, learnt: Learnt[State], inputs: Tensor) -> Tensor:
+        fit = learnt.state.derived.get(lambda: fit_ridge(*learnt.state.kept.joined(learnt.classes.tolist())))
+        chunks = inputs.cpu().double().split(_ROWS_AT_ONCE)
+        scores = torch.cat([fit.standardised(chunk) @ fit.weights for chunk in chunks])
+        return (_SCORE_SCALE * (scores + fit.intercepts)).log_softmax(1)
 
-    def _log_probabilities(self, features: Tensor) -> Tensor:
-        if "fit" not in self._memo:
-            self._memo["fit"] = self._fit()
-        standardised, weights, intercepts = self._memo["fit"]
-        scores = [standardised(chunk) @ weights for chunk in features.cpu().double().split(_ROWS_AT_ONCE)]
-        return (_SCORE_SCALE * (torch.cat(scores) + intercepts)).log_softmax(1)
 
-    def _fit(self) -> tuple[StandardisedRoot, Tensor, Tensor]:
-        features, classes = self.samples_.joined(self.classes_.tolist())
-        standardised, n = StandardisedRoot.of(features), len(features)
-        shares = torch.bincount(classes).double() / n  # means of the indicators, hence the intercepts
-        gram = torch.zeros(features.shape[1], features.shape[1], dtype=torch.float64)
-        cross = torch.zeros(features.shape[1], len(shares), dtype=torch.float64)
-        for rows, own in zip(features.split(_ROWS_AT_ONCE), classes.split(_ROWS_AT_ONCE), strict=True):
-            Z = standardised(rows.double())
-            gram.addmm_(Z.T, Z)
-            cross.addmm_(Z.T, torch.nn.functional.one_hot(own, len(shares)) - shares)
-        energy = n - n * float(shares.square().sum())  # ‖Y‖² of the centred indicators
-        return standardised, ridge_by_cross_validation(gram, cross, n, energy), shares
+def fit_ridge(features: Tensor, classes: Tensor) -> RidgeFit:
+    """Ridge regression of the class indicators on all samples.
+
+    Parameters
+    ----------
+    features : Tensor
+        ``(n, n_features)`` float32.
+    classes : Tensor
+        ``(n,)``, index of the class of each sample.
+    """
+    standardised, n = StandardisedRoot.of(features), len(features)
+    shares = torch.bincount(classes).double() / n  # means of the indicators, hence the intercepts
+    gram = torch.zeros(features.shape[1], features.shape[1], dtype=torch.float64)
+    cross = torch.zeros(features.shape[1], len(shares), dtype=torch.float64)
+    for rows, own in zip(features.split(_ROWS_AT_ONCE), classes.split(_ROWS_AT_ONCE), strict=True):
+        Z = standardised(rows.double())
+        gram.addmm_(Z.T, Z)
+        cross.addmm_(Z.T, torch.nn.functional.one_hot(own, len(shares)) - shares)
+    energy = n - n * float(shares.square().sum())  # ‖Y‖² of the centred indicators
+    return RidgeFit(standardised, ridge_by_cross_validation(gram, cross, n, energy), shares)
 
 
 def ridge_by_cross_validation(gram: Tensor, cross: Tensor, n: int, energy: float) -> Tensor:

@@ -7,21 +7,24 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from gddsg.core.label import Label
 from gddsg.core.linear_discriminant import (
     LinearDiscriminant,
     WithinScatter,
     oracle_approximating_shrinkage,
     shrunk_towards_sphere,
 )
+from gddsg.core.once import Carried
 from gddsg.core.random_fourier import fourier_features
-from gddsg.core.similarity_graph import Label
 from gddsg.core.transform import unit
-from gddsg.learners.base import Learner
+from gddsg.learners.base import Learnt, ProjectionLearner
+
+State = Carried[WithinScatter, LinearDiscriminant]
 
 _ROWS_AT_ONCE = 2048
 
 
-class KLDA(Learner):
+class KLDA(ProjectionLearner[State]):
     """Kernel linear discriminant analysis (Momeni et al., "Continual Learning Using a Kernel-Based Method", 2024).
 
     Random Fourier features of a Gaussian kernel, class means and one shared covariance of them, and the linear
@@ -35,11 +38,16 @@ class KLDA(Learner):
 
     Parameters
     ----------
-    projection_dim : D, the number of Fourier features; the paper's 5000.
-    gamma : γ of the kernel ``exp(-γ ‖x - y‖²)`` between features of unit length.
-    shrinkage : of the covariance; ``None`` takes the oracle approximating shrinkage.
-    seed : of the Fourier features.
-    device : torch device for the arithmetic.
+    projection_dim : int
+        D, the number of Fourier features; the paper's 5000.
+    gamma : float
+        γ of the kernel ``exp(-γ ‖x - y‖²)`` between features of unit length.
+    shrinkage : float or None
+        Of the covariance; ``None`` takes the oracle approximating shrinkage.
+    seed : int
+        Of the Fourier features.
+    device : str
+        Torch device for the arithmetic.
 
     Examples
     --------
@@ -52,7 +60,6 @@ class KLDA(Learner):
     """
 
     fixed_by_learning = ("projection_dim", "seed", "gamma", "shrinkage")
-    within_: WithinScatter
 
     def __init__(
         self,
@@ -74,24 +81,22 @@ class KLDA(Learner):
         if self.shrinkage is not None:
             self._check_number("shrinkage", 0.0, 1.0)
 
-    def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
-        known = getattr(self, "within_", None) or WithinScatter.empty(self.projection_dim)
-        self.within_ = known.plus(features, labels, self._fourier)
-        self._memo: dict[str, LinearDiscriminant] = {}
+    def _next_state(self, state: State | None, inputs: Tensor, labels: Sequence[Label]) -> State:
+        known = WithinScatter.empty(self.projection_dim) if state is None else state.kept
+        return Carried(known.plus(inputs, labels, self._fourier))
 
     def _fourier(self, features: Tensor) -> Tensor:
         return fourier_features(unit(features.double()), self.projection_dim, self.gamma, self.seed)
 
-    def _log_probabilities(self, features: Tensor) -> Tensor:
-        if "discriminant" not in self._memo:
-            self._memo["discriminant"] = self._discriminant()
-        discriminant = self._memo["discriminant"]
-        chunks = features.cpu().split(_ROWS_AT_ONCE)
+    def _log_probabilities(self, learnt: Learnt[State], inputs: Tensor) -> Tensor:
+        discriminant = learnt.state.derived.get(lambda: self._discriminant(learnt))
+        chunks = inputs.cpu().split(_ROWS_AT_ONCE)
         return torch.cat([discriminant.log_probabilities(self._fourier(chunk)) for chunk in chunks])
 
-    def _discriminant(self) -> LinearDiscriminant:
-        means, covariance = self.within_.means(self.classes_.tolist()), self.within_.covariance
+    def _discriminant(self, learnt: Learnt[State]) -> LinearDiscriminant:
+        within = learnt.state.kept
+        means, covariance = within.means(learnt.classes.tolist()), within.covariance
         shrinkage = self.shrinkage
         if shrinkage is None:
-            shrinkage = oracle_approximating_shrinkage(covariance, self.within_.count)
+            shrinkage = oracle_approximating_shrinkage(covariance, within.count)
         return LinearDiscriminant.of(means, shrunk_towards_sphere(covariance, shrinkage, means))

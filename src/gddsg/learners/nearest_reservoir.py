@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from gddsg.core.kept_samples import KeptSamples
-from gddsg.core.similarity_graph import Label
+from gddsg.core.label import Label
 from gddsg.core.transform import unit
-from gddsg.errors import InputError
-from gddsg.learners.base import Learner
+from gddsg.learners.base import FeatureLearner, Learnt
 
 _ROWS_AT_ONCE = 2048
 _AS_NEAR = 1e-9  # neighbours that differ by less than this count as equally near: rounding must not choose among them
@@ -21,7 +19,7 @@ _NEAREST = 1e-6  # distance below which a neighbour weighs no more
 _NO_VOTE = 1e-9
 
 
-class NearestReservoir(Learner):
+class NearestReservoir(FeatureLearner[KeptSamples]):
     """The k nearest of the kept samples by cosine, each weighing in with the inverse of its distance.
 
     A reference, not an exemplar-free method: it shows what keeping ``budget`` samples is worth. Every class keeps as
@@ -29,10 +27,10 @@ class NearestReservoir(Learner):
 
     Parameters
     ----------
-    projection_dim, seed : not used; here so that all learners are built alike.
-    budget : samples kept of all classes together; a class keeps at least one, though.
-    n_neighbours : k. Samples as near as the k-th all count.
-    device : torch device; not used.
+    budget : int
+        Samples kept of all classes together; a class keeps at least one, though.
+    n_neighbours : int
+        k. Samples as near as the k-th all count.
 
     Examples
     --------
@@ -48,43 +46,29 @@ class NearestReservoir(Learner):
     """
 
     exemplar_free: ClassVar[bool] = False
-    fixed_by_learning = ("projection_dim", "seed", "budget")
-    reservoir_: KeptSamples
+    fixed_by_learning = ("budget",)
 
-    def __init__(
-        self,
-        projection_dim: int = 2_000,
-        budget: int = 2_000,
-        n_neighbours: int = 5,
-        seed: int = 0,
-        device: str = "cpu",
-    ) -> None:
-        self.projection_dim = projection_dim
+    def __init__(self, budget: int = 2_000, n_neighbours: int = 5) -> None:
         self.budget = budget
         self.n_neighbours = n_neighbours
-        self.seed = seed
-        self.device = device
 
     @classmethod
     def test_params(cls) -> dict[str, Any]:
         """A reservoir that the samples of the checks fill."""
-        return {"projection_dim": 64, "budget": 60, "seed": 0}
+        return {"budget": 60}
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name in ("budget", "n_neighbours"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise InputError(f"{name}={value!r} was given; expected is a whole number from 1.")
+        self._check_whole("budget", 1)
+        self._check_whole("n_neighbours", 1)
 
-    def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
-        known = getattr(self, "reservoir_", None) or KeptSamples()
-        self.reservoir_ = known.plus(features, labels).cut(self.budget)
+    def _next_state(self, state: KeptSamples | None, inputs: Tensor, labels: Sequence[Label]) -> KeptSamples:
+        return (state or KeptSamples()).plus(inputs, labels).cut(self.budget)
 
-    def _log_probabilities(self, features: Tensor) -> Tensor:
-        kept, classes = self.reservoir_.joined(self.classes_.tolist())
+    def _log_probabilities(self, learnt: Learnt[KeptSamples], inputs: Tensor) -> Tensor:
+        kept, classes = learnt.state.joined(learnt.classes.tolist())
         directions, members = unit(kept.double()), torch.nn.functional.one_hot(classes).double()
-        chunks = features.cpu().double().split(_ROWS_AT_ONCE)
+        chunks = inputs.cpu().double().split(_ROWS_AT_ONCE)
         votes = torch.cat([self._votes(unit(chunk) @ directions.T) @ members for chunk in chunks])
         return votes.clamp(min=_NO_VOTE).log().log_softmax(1)
 

@@ -2,23 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gddsg.core.class_card import content_hash, held_out_rows
+from gddsg.core.content_hash import hash_rows, is_held_out
+from gddsg.core.label import Label
+from gddsg.core.once import Carried
 from gddsg.core.projection import project
-from gddsg.core.similarity_graph import Label
-from gddsg.learners.base import Learner
+from gddsg.learners.base import Learnt, ProjectionLearner
 
 REGULARISATIONS = tuple(10.0**k for k in range(-8, 9))
 _ROWS_AT_ONCE = 4096
 _SCORE_SCALE = 10.0  # ridge scores regress 0 and 1: unscaled, no probability would exceed e / (e + n_classes - 1)
 
 
-class RanPAC(Learner):
+@dataclass(frozen=True, eq=False)
+class RidgeSums:
+    """Running sums of projected features, those learnt from and those held out.
+
+    Attributes
+    ----------
+    grams : Tensor
+        ``(2, M, M)`` float64: of the learnt share, of the held-out share.
+    projected : mapping of int or str to Tensor
+        ``(2, M)`` float64 by class.
+    """
+
+    grams: Tensor
+    projected: Mapping[Label, Tensor]
+
+    @classmethod
+    def empty(cls, M: int) -> RidgeSums:
+        """Of no sample."""
+        return cls(torch.zeros(2, M, M, dtype=torch.float64), {})
+
+    def plus(self, features: Tensor, labels: Sequence[Label], M: int, seed: int) -> RidgeSums:
+        """These and those of a batch."""
+        names = sorted(set(labels))
+        held = is_held_out(hash_rows(features)).to(features.device)
+        targets = torch.tensor([[label == name for name in names] for label in labels]).to(features.device).double()
+        # float64: in float32 the Gram matrix, and with it a probability, would depend on which samples came together
+        grams, sums = targets.new_zeros(2, M, M), targets.new_zeros(2, len(names), M)  # learnt share, held-out share
+        for rows in torch.arange(len(features), device=features.device).split(_ROWS_AT_ONCE):
+            projected = project(features[rows].double(), M, seed)
+            for share, chosen in enumerate((~held[rows], held[rows])):
+                grams[share] += projected[chosen].T @ projected[chosen]
+                sums[share] += targets[rows][chosen].T @ projected[chosen]
+        own = {name: self.projected.get(name, 0) + sums[:, i].cpu() for i, name in enumerate(names)}
+        return RidgeSums(self.grams + grams.cpu(), {**self.projected, **own})
+
+    def of_classes(self, labels: Sequence[Label]) -> Tensor:
+        """``(2, M, n_classes)`` in the order of ``labels``."""
+        return torch.stack([self.projected[label] for label in labels], dim=2)
+
+
+State = Carried[RidgeSums, Tensor]  # sums and weights (M, n_classes)
+
+
+class RanPAC(ProjectionLearner[State]):
     """Ridge regression on ``relu(x W)`` from running sums (McDonnell et al., NeurIPS 2023), without first-task tuning.
 
     The original picks λ on the last fifth of the current task, so that its result depends on which task came last.
@@ -27,10 +72,14 @@ class RanPAC(Learner):
 
     Parameters
     ----------
-    projection_dim : M, width of the random projection.
-    regularisation : λ; ``None`` picks it from 1e-8 … 1e8 by squared error on the held-out sums.
-    seed : of the projection.
-    device : torch device for the arithmetic.
+    projection_dim : int
+        M, width of the random projection.
+    regularisation : float or None
+        λ; ``None`` picks it from 1e-8 … 1e8 by squared error on the held-out sums.
+    seed : int
+        Of the projection.
+    device : str
+        Torch device for the arithmetic.
 
     Examples
     --------
@@ -42,6 +91,8 @@ class RanPAC(Learner):
     https://arxiv.org/abs/2307.02251
     """
 
+    fixed_by_learning = ("projection_dim", "seed", "regularisation")
+
     def __init__(
         self, projection_dim: int = 2_000, regularisation: float | None = None, seed: int = 0, device: str = "cpu"
     ) -> None:
@@ -50,56 +101,50 @@ class RanPAC(Learner):
         self.seed = seed
         self.device = device
 
-    def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
-        names, M = sorted(set(labels)), self.projection_dim
-        held = held_out_rows(content_hash(features)).to(features.device)
-        targets = torch.tensor([[label == name for name in names] for label in labels]).to(features.device).double()
-        # float64: in float32 the Gram matrix, and with it a probability, would depend on which samples came together
-        grams, sums = targets.new_zeros(2, M, M), targets.new_zeros(2, len(names), M)  # learnt share, held-out share
-        for rows in torch.arange(len(features), device=features.device).split(_ROWS_AT_ONCE):
-            projected = project(features[rows].double(), M, self.seed)
-            for share, chosen in enumerate((~held[rows], held[rows])):
-                grams[share] += projected[chosen].T @ projected[chosen]
-                sums[share] += targets[rows][chosen].T @ projected[chosen]
-        known = getattr(self, "projected_sums_", {})
-        nothing = torch.zeros(2, M, dtype=torch.float64)
-        own = {name: known.get(name, nothing) + sums[:, i].cpu() for i, name in enumerate(names)}
-        self.grams_ = getattr(self, "grams_", torch.zeros(2, M, M, dtype=torch.float64)) + grams.cpu()
-        self.projected_sums_ = {**known, **own}
-        self._memo: dict[str, Tensor] = {}
+    def _next_state(self, state: State | None, inputs: Tensor, labels: Sequence[Label]) -> State:
+        known = RidgeSums.empty(self.projection_dim) if state is None else state.kept
+        return Carried(known.plus(inputs, labels, self.projection_dim, self.seed))
 
-    def _log_probabilities(self, features: Tensor) -> Tensor:
-        if "weights" not in self._memo:
-            self._memo["weights"] = self._solve()
-        projected = project(features.cpu().double(), self.projection_dim, self.seed)
-        return (_SCORE_SCALE * projected @ self._memo["weights"]).log_softmax(1)
+    def _log_probabilities(self, learnt: Learnt[State], inputs: Tensor) -> Tensor:
+        weights = learnt.state.derived.get(lambda: self._solve(learnt))
+        projected = project(inputs.cpu().double(), self.projection_dim, self.seed)
+        return (_SCORE_SCALE * projected @ weights).log_softmax(1)
 
-    def _solve(self) -> Tensor:
-        sums = torch.stack([self.projected_sums_[label] for label in self.classes_.tolist()], dim=2)  # (2, M, C)
+    def _solve(self, learnt: Learnt[State]) -> Tensor:
+        grams, sums = learnt.state.kept.grams, learnt.state.kept.of_classes(learnt.classes.tolist())
         regularisation = self.regularisation
         if regularisation is None:
-            regularisation = self._choose_regularisation(sums)
-        return ridge_weights(self.grams_[0] + self.grams_[1], sums.sum(0), regularisation)
+            regularisation = choose_regularisation(grams, sums)
+        return ridge_weights(grams[0] + grams[1], sums.sum(0), regularisation)
 
-    def _choose_regularisation(self, sums: Tensor) -> float:
-        """Walk down the held-out error over the grid from its middle; it has one valley."""
-        gram, held_gram = self.grams_
 
-        def held_out_error(k: int) -> float:
-            theta = ridge_weights(gram, sums[0], REGULARISATIONS[k])
-            return float((theta * (held_gram @ theta)).sum() - 2 * (theta * sums[1]).sum())
+def choose_regularisation(grams: Tensor, sums: Tensor) -> float:
+    """Walk down the held-out error over the grid from its middle; it has one valley.
 
-        scale = max(float(gram.diagonal().mean()), 1e-8)
-        start = int(np.argmin([abs(np.log10(r / scale)) for r in REGULARISATIONS]))
-        errors = {k: held_out_error(k) for k in {max(start - 1, 0), start}}
-        step = 1 if errors[start] <= errors[max(start - 1, 0)] else -1
-        best = min(errors, key=lambda k: errors[k])
-        while 0 <= best + step < len(REGULARISATIONS):
-            errors[best + step] = held_out_error(best + step)
-            if errors[best + step] >= errors[best]:
-                break
-            best += step
-        return REGULARISATIONS[best]
+    Parameters
+    ----------
+    grams : Tensor
+        ``(2, M, M)``, of the learnt and of the held-out share.
+    sums : Tensor
+        ``(2, M, n_classes)``.
+    """
+    gram, held_gram = grams
+
+    def held_out_error(k: int) -> float:
+        theta = ridge_weights(gram, sums[0], REGULARISATIONS[k])
+        return float((theta * (held_gram @ theta)).sum() - 2 * (theta * sums[1]).sum())
+
+    scale = max(float(gram.diagonal().mean()), 1e-8)
+    start = int(np.argmin([abs(np.log10(r / scale)) for r in REGULARISATIONS]))
+    errors = {k: held_out_error(k) for k in {max(start - 1, 0), start}}
+    step = 1 if errors[start] <= errors[max(start - 1, 0)] else -1
+    best = min(errors, key=lambda k: errors[k])
+    while 0 <= best + step < len(REGULARISATIONS):
+        errors[best + step] = held_out_error(best + step)
+        if errors[best + step] >= errors[best]:
+            break
+        best += step
+    return REGULARISATIONS[best]
 
 
 def ridge_weights(gram: Tensor, cross_correlation: Tensor, regularisation: float) -> Tensor:

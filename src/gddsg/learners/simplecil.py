@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from gddsg.core.similarity_graph import Label
+from gddsg.core.by_class import rows_by_class
+from gddsg.core.label import Label
 from gddsg.core.transform import unit
-from gddsg.learners.base import Learner
+from gddsg.learners.base import FeatureLearner, Learnt
 
 _COSINE_SCALE = 16.0  # cosines lie within 1 of each other: unscaled, every probability would be near 1 / n_classes
 
 
-class SimpleCIL(Learner):
+class SimpleCIL(FeatureLearner[Mapping[Label, Tensor]]):
     """Nearest class mean by cosine on frozen features (Zhou et al., "Revisiting Class-Incremental Learning", 2023).
 
     Parameters
     ----------
-    projection_dim, seed : not used; here so that all learners are built alike.
-    device : torch device for the arithmetic.
+    device : str
+        Torch device for the arithmetic.
 
     Examples
     --------
@@ -36,20 +35,19 @@ class SimpleCIL(Learner):
     https://arxiv.org/abs/2303.07338
     """
 
-    def __init__(self, projection_dim: int = 2_000, seed: int = 0, device: str = "cpu") -> None:
-        self.projection_dim = projection_dim
-        self.seed = seed
+    def __init__(self, device: str = "cpu") -> None:
         self.device = device
 
-    def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
-        names = np.array(labels)
-        sums: dict[Label, Any] = dict(getattr(self, "feature_sums_", {}))
-        for label in sorted(set(labels)):
-            rows = features[torch.from_numpy(names == label)]
+    def _next_state(
+        self, state: Mapping[Label, Tensor] | None, inputs: Tensor, labels: Sequence[Label]
+    ) -> Mapping[Label, Tensor]:
+        """Sums of features by class, ``(n_features,)`` float64 each."""
+        sums = dict(state or {})
+        for label, rows in rows_by_class(inputs, labels):
             sums[label] = sums.get(label, 0) + rows.sum(0, dtype=torch.float64).cpu()
-        self.feature_sums_ = sums
+        return sums
 
-    def _log_probabilities(self, features: Tensor) -> Tensor:
-        prototypes = unit(torch.stack([self.feature_sums_[label] for label in self.classes_.tolist()]))
-        cosines = unit(features.cpu().double()) @ prototypes.T
+    def _log_probabilities(self, learnt: Learnt[Mapping[Label, Tensor]], inputs: Tensor) -> Tensor:
+        prototypes = unit(torch.stack([learnt.state[label] for label in learnt.classes.tolist()]))
+        cosines = unit(inputs.cpu().double()) @ prototypes.T
         return (_COSINE_SCALE * cosines).log_softmax(1)

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from gddsg.core.label import Label
 from gddsg.core.linear_discriminant import LinearDiscriminant, WithinScatter
-from gddsg.core.similarity_graph import Label
-from gddsg.learners.base import Learner
+from gddsg.core.once import Carried
+from gddsg.learners.base import FeatureLearner, Learnt
+
+State = Carried[WithinScatter, LinearDiscriminant]
 
 
-class SLDA(Learner):
+class SLDA(FeatureLearner[State]):
     """Streaming linear discriminant analysis (Hayes and Kanan, "Lifelong Machine Learning with Deep SLDA", 2020).
 
     ``score_c = x·Λμ_c - ½ μ_cᵀΛμ_c`` with ``Λ = ((1-ε) Σ + ε I)⁻¹``; classes are equally likely beforehand.
@@ -23,9 +26,10 @@ class SLDA(Learner):
 
     Parameters
     ----------
-    projection_dim, seed : not used; here so that all learners are built alike.
-    shrinkage : ε, towards the identity; the paper's 1e-4.
-    device : torch device for the arithmetic.
+    shrinkage : float
+        ε, towards the identity; the paper's 1e-4.
+    device : str
+        Torch device for the arithmetic.
 
     Examples
     --------
@@ -39,32 +43,26 @@ class SLDA(Learner):
     https://arxiv.org/abs/1909.01520
     """
 
-    fixed_by_learning = ("projection_dim", "seed", "shrinkage")
-    within_: WithinScatter
+    fixed_by_learning = ("shrinkage",)
 
-    def __init__(
-        self, projection_dim: int = 2_000, shrinkage: float = 1e-4, seed: int = 0, device: str = "cpu"
-    ) -> None:
-        self.projection_dim = projection_dim
+    def __init__(self, shrinkage: float = 1e-4, device: str = "cpu") -> None:
         self.shrinkage = shrinkage
-        self.seed = seed
         self.device = device
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_number("shrinkage", 1e-12, 1.0)
 
-    def _learn(self, features: Tensor, labels: Sequence[Label]) -> None:
-        known = getattr(self, "within_", None) or WithinScatter.empty(features.shape[1])
-        self.within_ = known.plus(features, labels)
-        self._memo: dict[str, LinearDiscriminant] = {}
+    def _next_state(self, state: State | None, inputs: Tensor, labels: Sequence[Label]) -> State:
+        known = WithinScatter.empty(inputs.shape[1]) if state is None else state.kept
+        return Carried(known.plus(inputs, labels))
 
-    def _log_probabilities(self, features: Tensor) -> Tensor:
-        if "discriminant" not in self._memo:
-            self._memo["discriminant"] = self._discriminant()
-        return self._memo["discriminant"].log_probabilities(features.cpu())
+    def _log_probabilities(self, learnt: Learnt[State], inputs: Tensor) -> Tensor:
+        discriminant = learnt.state.derived.get(lambda: self._discriminant(learnt))
+        return discriminant.log_probabilities(inputs.cpu())
 
-    def _discriminant(self) -> LinearDiscriminant:
-        shrunk = (1 - self.shrinkage) * self.within_.covariance
+    def _discriminant(self, learnt: Learnt[State]) -> LinearDiscriminant:
+        within = learnt.state.kept
+        shrunk = (1 - self.shrinkage) * within.covariance
         shrunk.diagonal().add_(self.shrinkage)
-        return LinearDiscriminant.of(self.within_.means(self.classes_.tolist()), shrunk)
+        return LinearDiscriminant.of(within.means(learnt.classes.tolist()), shrunk)

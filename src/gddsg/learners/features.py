@@ -1,0 +1,77 @@
+"""Features as they are handed in, checked and turned into a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import validate_data
+from torch import Tensor
+
+from gddsg.errors import InputError, InputTypeError
+
+_LARGEST_FEATURE, _SMALLEST_FEATURE = 1e15, 1e-15  # squares of numbers beyond these leave the range of float32
+_COLUMNS = ("n_features_in_", "feature_names_in_")
+
+
+def checked_features(X: Any, columns: Mapping[str, Any], learner: str, device: str) -> tuple[Tensor, Mapping[str, Any]]:
+    """Float32 features ``(n_samples, n_features)`` and what is known of their columns, or an :class:`InputError`.
+
+    Parameters
+    ----------
+    X : array_like
+        NumPy array, torch tensor, data frame or nested lists.
+    columns : mapping of str to object
+        What the first batch told, ``n_features_in_`` and perhaps ``feature_names_in_``; empty if this is the first.
+    learner : str
+        The learner's class, for messages.
+    device : str
+        Where the tensor shall be.
+    """
+    if isinstance(X, Tensor):
+        tensor, noted = _checked_tensor(X, columns, learner)
+    else:
+        array, noted = _checked_array(X, columns, learner)
+        tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+    sizes = tensor.abs()
+    if bool(sizes.max() > _LARGEST_FEATURE):
+        raise InputError(f"A feature exceeds {_LARGEST_FEATURE:g} in size. Rescale the features, then try again.")
+    if 0 < float(sizes.max()) < _SMALLEST_FEATURE:
+        raise InputError(f"All features are below {_SMALLEST_FEATURE:g} in size. Rescale them, then try again.")
+    return tensor.where(sizes >= _SMALLEST_FEATURE, 0).to(device, torch.float32), noted
+
+
+def _checked_array(X: Any, columns: Mapping[str, Any], learner: str) -> tuple[NDArray[Any], Mapping[str, Any]]:
+    stand_in = _stand_in(learner)()
+    vars(stand_in).update(columns)
+    try:
+        array = validate_data(stand_in, X, reset=not columns, dtype=[np.float64, np.float32])
+    except (ValueError, TypeError) as error:
+        kind = InputTypeError if isinstance(error, TypeError) else InputError
+        raise kind(f"{error}\nExpected finite, dense features (n_samples, n_features).") from error
+    return array, columns or {name: vars(stand_in)[name] for name in _COLUMNS if name in vars(stand_in)}
+
+
+@lru_cache(maxsize=64)
+def _stand_in(learner: str) -> type[Any]:
+    """A class called like the learner: scikit-learn notes columns on an estimator, and the learner must not change."""
+    return type(learner, (ClassifierMixin, BaseEstimator), {})
+
+
+def _checked_tensor(X: Tensor, columns: Mapping[str, Any], learner: str) -> tuple[Tensor, Mapping[str, Any]]:
+    if X.ndim != 2 or 0 in X.shape:
+        raise InputError(f"Features of shape {tuple(X.shape)} were given; expected (n_samples, n_features).")
+    if X.is_complex() or not bool(torch.isfinite(X).all()):
+        raise InputError("The features contain NaN, infinity or complex numbers. Clean or drop those rows first.")
+    width = columns.get("n_features_in_", X.shape[1])
+    if X.shape[1] != width:
+        raise InputError(
+            f"X has {X.shape[1]} features, but {learner} is expecting {width} features as input. "
+            "Use the backbone the model was learnt with."
+        )
+    return X.detach(), columns or {"n_features_in_": X.shape[1]}
