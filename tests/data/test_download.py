@@ -157,7 +157,7 @@ def test_another_range_than_asked_for_is_not_joined(server, target):
 
 def test_a_wrong_checksum_leaves_nothing_and_says_what_to_do(server, target):
     server.content = b"an error page"
-    with pytest.raises(DataError, match=f"expected is {MD5}") as error:
+    with pytest.raises(DataError, match=f"expected {MD5}") as error:
         download(server.url, target, MD5)
     assert server.url in str(error.value)
     assert str(target) in str(error.value)

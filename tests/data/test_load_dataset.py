@@ -37,7 +37,7 @@ def test_folders_lists_and_feature_files_are_told_apart(tmp_path):
 
 
 def test_anything_else_is_refused_with_the_choices(tmp_path):
-    with pytest.raises(DataError, match=r"'mnist' was given; expected is a name among cifar100, .*\.csv.*\.npz"):
+    with pytest.raises(DataError, match=r"'mnist' was given; expected a name among cifar100, .*\.csv.*\.npz"):
         load_dataset("mnist")
     with pytest.raises(DataError, match="with root or download, which are for a name among"):
         load_dataset(tmp_path, download=True)

@@ -69,7 +69,7 @@ def test_a_given_order_is_kept():
         (["a", "b", "b", "c"], "'b' is there twice"),
         (["a", "b", 2], "that there are not.*first is 2"),
         ([], "nothing was given"),
-        ([["a"], "b", "c"], "expected are class labels"),
+        ([["a"], "b", "c"], "expected class labels"),
     ],
 )
 def test_a_given_order_that_does_not_fit_is_refused(wanted, message):

@@ -24,7 +24,7 @@ def dataset_of(counts, names=None, n_test=2, seed=0):
 
 
 def rows_of(task):
-    return task.features[:, 0].astype(int).tolist()
+    return task.inputs[:, 0].astype(int).tolist()
 
 
 def own_rows(task, label):
@@ -98,7 +98,7 @@ def test_tasks_hold_their_classes_and_the_rows_of_the_data_set():
     for task in (first, second):
         assert rows_of(task) == sorted(rows_of(task))
         assert (dataset.train_labels[rows_of(task)] == task.labels).all()
-        assert task.features.dtype == np.float32
+        assert task.inputs.dtype == np.float32
     assert stream.order == ("cat", "ant", "bee")
     assert stream.sizes == (2, 1)
 
@@ -128,20 +128,20 @@ def test_tasks_are_built_lazily_and_can_be_asked_for_again():
     tasks = stream.tasks()
     assert iter(tasks) is tasks
     kept = next(tasks)
-    kept.features[:] = -1  # a learner that spoils its input spoils its own copy
+    kept.inputs[:] = -1  # a learner that spoils its input spoils its own copy
     assert min(rows_of(next(stream.tasks()))) >= 0
 
 
-def test_a_task_tells_nothing_but_features_and_labels():
-    assert [field.name for field in dataclasses.fields(Task)] == ["features", "labels"]
+def test_a_task_tells_nothing_but_inputs_and_labels():
+    assert [field.name for field in dataclasses.fields(Task)] == ["inputs", "labels"]
 
 
 def test_the_training_part_is_not_copied_and_the_test_part_is_whole():
     dataset = dataset_of([4, 4, 4])
     stream = class_stream(dataset, (2, 0), (1, 1))
     assert isinstance(stream, Stream)
-    assert stream.train_features is dataset.train_features
-    assert stream.test_features is dataset.test_features
+    assert stream.train_inputs is dataset.train_features
+    assert stream.test_inputs is dataset.test_features
     assert stream.test_labels is dataset.test_labels
     assert {label for task in stream.tasks() for label in task.labels.tolist()} == {0, 2}
 

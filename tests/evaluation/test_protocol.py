@@ -14,7 +14,6 @@ from gddsg.evaluation.protocol import (
     closing_metrics,
     evaluate_stream,
     shuffled_pool,
-    state_bytes,
 )
 
 
@@ -34,6 +33,9 @@ class Spy:
     def partial_fit(self, X, y):
         self.learnt.append((X, y))
         return self
+
+    def state_bytes(self):
+        return 0
 
     def predict(self, *arguments):
         self.asked.append(arguments)
@@ -62,11 +64,11 @@ def test_accuracies_are_those_of_the_classes_in_order_of_appearance(stream):
     *_, last = evaluate_stream(learner, stream)
     for label, accuracy in zip(stream.order, last.accuracies, strict=True):
         rows = stream.test_labels == label
-        assert accuracy == pytest.approx(np.mean(learner.predict(stream.test_features[rows]) == label))
+        assert accuracy == pytest.approx(np.mean(learner.predict(stream.test_inputs[rows]) == label))
     assert last.groups is None
     assert last.seconds_learning > 0
     assert last.seconds_predicting > 0
-    assert last.state_bytes == pytest.approx(state_bytes(learner), rel=0.01)
+    assert last.state_bytes == pytest.approx(learner.state_bytes())
 
 
 def test_only_the_last_task_can_be_tested(stream):

@@ -18,7 +18,7 @@ def learnt(**settings):
     recipe = ReleasedRecipe(projection_dim=64, trials=5, **settings)
     stream = class_stream(data, tuple(range(12)), task_sizes(12, 3))
     for task in stream.tasks():
-        recipe.partial_fit(task.features, task.labels)
+        recipe.partial_fit(task.inputs, task.labels)
     return recipe, stream, data
 
 
@@ -65,7 +65,7 @@ def test_the_ridge_is_the_best_on_the_last_fifth():
 
 def test_scores_are_the_fusion_of_the_released_code():
     recipe, stream, _ = learnt()
-    X = stream.test_features[:50]
+    X = stream.test_inputs[:50]
     task = recipe.task_classes_[1]
     labels, groups = recipe.predict_knowing_task(X, task), recipe.identify_knowing_task(X, task)
     h = project(torch.from_numpy(X), 64, 0)
@@ -81,7 +81,7 @@ def test_scores_are_the_fusion_of_the_released_code():
 def test_unequal_tasks_are_refused():
     recipe, stream, _ = learnt()
     with pytest.raises(InputError, match="one size"):
-        recipe.partial_fit(stream.train_features[:40], np.full(40, 99))
+        recipe.partial_fit(stream.train_inputs[:40], np.full(40, 99))
 
 
 def test_rows_that_come_class_by_class_are_mixed_before_the_last_fifth_is_taken():
@@ -91,3 +91,11 @@ def test_rows_that_come_class_by_class_are_mixed_before_the_last_fifth_is_taken(
     tails = {len(group.classes): set(group.current[1][-(len(group.current[1]) // 5) :]) for group in recipe.groups_}
     assert max(tails) > 1
     assert all(len(classes) == size for size, classes in tails.items())
+
+
+def test_asking_the_voters_once_more_changes_nothing():
+    recipe, stream, _ = learnt()
+    X, task = stream.test_inputs[:50], recipe.task_classes_[1]
+    before = recipe.predict_knowing_task(X, task)
+    recipe.ask_voters()
+    assert (recipe.predict_knowing_task(X, task) == before).all()

@@ -31,12 +31,15 @@ def load_backbone(name: str = DEFAULT_BACKBONE, device: str | None = None, folde
 
     Parameters
     ----------
-    name : ``efficientnet-lite0`` (embedded), ``-lite1``, ``-lite2``; ``hf:NAME`` or ``hf:FOLDER``; ``timm:NAME``;
-        or a preset, ``vit-b16``, ``resnet50``, ``resnet18``.
-    device : torch device; a GPU if there is one, unless named.
-    folder : where exported networks are kept; the user's cache folder unless named.
+    name : str
+        ``efficientnet-lite0`` (embedded), ``-lite1``, ``-lite2``; ``hf:NAME`` or ``hf:FOLDER``; ``timm:NAME``; or a
+        preset, ``vit-b16``, ``resnet50``, ``resnet18``.
+    device : str or None
+        Torch device; a GPU if there is one, unless named.
+    folder : Path or None
+        Where exported networks are kept; the user's cache folder unless named.
     """
-    # backbones are imported when they are needed, which may be never: see photos/recognition.py
+    # backbones are imported when they are needed, since each brings a large library along
     from gddsg.backbones.efficientnet_lite import IMAGE_SIZES, EfficientNetLite
 
     kind, _, rest = PRESETS.get(name, name).partition(":")

@@ -20,13 +20,19 @@ class Backbone(ABC):
 
     Attributes
     ----------
-    name : by which :func:`gddsg.backbones.load_backbone` finds it again.
-    fingerprint : hash of weights and preprocessing, stored in models and caches: features of backbones with different
+    name : str
+        By which :func:`gddsg.backbones.load_backbone` finds it again.
+    fingerprint : str
+        Hash of weights and preprocessing, stored in models and caches: features of backbones with different
         fingerprints are never mixed.
-    feature_dim : L, length of a feature vector.
-    preprocess : how an image becomes the network's input.
-    workers : threads that may embed at the same time.
-    batch_size : images that are best embedded together.
+    feature_dim : int
+        L, length of a feature vector.
+    preprocess : Preprocess
+        How an image becomes the network's input.
+    workers : int
+        Threads that may embed at the same time.
+    batch_size : int
+        Images that are best embedded together.
     """
 
     name: str
@@ -52,12 +58,17 @@ class Preprocess:
 
     Attributes
     ----------
-    size : height and width of the result.
-    crop : share of the image's shorter side (of both sides where ``squash``) that is used; images smaller than
-        ``size`` have nothing to spare and are used whole.
-    squash : resize the whole image to ``size``, whatever its shape, instead of cutting a centred part of that shape.
-    mean, deviation : of the three channels, for pixels between 0 and 1.
-    resample : Pillow's filter.
+    size : tuple of int
+        Height and width of the result.
+    crop : float
+        Share of the image's shorter side (of both sides where ``squash``) that is used; images smaller than ``size``
+        have nothing to spare and are used whole.
+    squash : bool
+        Resize the whole image to ``size``, whatever its shape, instead of cutting a centred part of that shape.
+    mean, deviation : tuple of float
+        Of the three channels, for pixels between 0 and 1.
+    resample : Image.Resampling
+        Pillow's filter.
     """
 
     size: tuple[int, int]

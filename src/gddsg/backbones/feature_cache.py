@@ -56,12 +56,15 @@ class FeatureCache:
 
     Parameters
     ----------
-    folder : where the file is, ``cache_folder()`` unless named.
-    limit_mb : largest size of the file; the vectors unused for longest go first. ``GDDSG_CACHE_MB`` or 4096.
+    folder : Path or None
+        Where the file is, ``cache_folder()`` unless named.
+    limit_mb : float or None
+        Largest size of the file; the vectors unused for longest go first. ``GDDSG_CACHE_MB`` or 4096.
 
     Attributes
     ----------
-    trouble : why the cache does not work, empty while it does.
+    trouble : str
+        Why the cache does not work, empty while it does.
     """
 
     def __init__(self, folder: Path | None = None, limit_mb: float | None = None) -> None:
@@ -148,7 +151,7 @@ class FeatureCache:
         db.execute("BEGIN IMMEDIATE")
         try:
             db.executemany("INSERT OR REPLACE INTO features VALUES (?, ?, ?, ?)", rows)
-            used = [(today, *name) for name in self._used]
+            used = [(today, *name) for name in list(self._used)]  # other threads may add to it
             db.executemany("UPDATE features SET used = ? WHERE key = ? AND backbone = ?", used)
             self._make_room(db)
             db.execute("COMMIT")

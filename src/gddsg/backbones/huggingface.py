@@ -19,9 +19,11 @@ class HuggingFaceBackbone(Backbone):
 
     Parameters
     ----------
-    source : name on the hub such as ``google/vit-base-patch16-224-in21k``, or a folder with ``config.json``,
+    source : str
+        Name on the hub such as ``google/vit-base-patch16-224-in21k``, or a folder with ``config.json``,
         ``preprocessor_config.json`` and the weights.
-    device : torch device.
+    device : str
+        Torch device.
     """
 
     def __init__(self, source: str, device: str) -> None:

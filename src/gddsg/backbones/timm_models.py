@@ -18,9 +18,12 @@ class TimmBackbone(Backbone):
 
     Parameters
     ----------
-    model : name such as ``vit_base_patch16_224.augreg_in21k``.
-    device : torch device.
-    pretrained : whether to load the published weights.
+    model : str
+        Name such as ``vit_base_patch16_224.augreg_in21k``.
+    device : str
+        Torch device.
+    pretrained : bool
+        Whether to load the published weights.
     """
 
     def __init__(self, model: str, device: str, *, pretrained: bool = True) -> None:

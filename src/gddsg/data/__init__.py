@@ -10,12 +10,22 @@ from pathlib import Path
 
 from gddsg.data.cifar100 import cifar100
 from gddsg.data.cub200 import cub200
-from gddsg.data.dataset import FeatureDataset, ImageDataset, PhotoListing, Skipped, stratified_split
+from gddsg.data.dataset import (
+    Dataset,
+    FeatureDataset,
+    ImageDataset,
+    InputDataset,
+    Inputs,
+    PhotoListing,
+    Skipped,
+    stratified_split,
+)
 from gddsg.data.download import download, extract
 from gddsg.data.feature_file import feature_file, write_feature_file
 from gddsg.data.glyphs import glyphs as rendered_glyphs
 from gddsg.data.glyphs import write_glyphs
 from gddsg.data.image_folder import image_folder, read_photos, test_photos, unlabelled_photos
+from gddsg.data.images import Images
 from gddsg.data.omnibenchmark import omnibenchmark
 from gddsg.data.orders import (
     adjacent_similarity,
@@ -35,8 +45,12 @@ from gddsg.errors import DataError
 
 __all__ = [
     "DATASETS",
+    "Dataset",
     "FeatureDataset",
     "ImageDataset",
+    "Images",
+    "InputDataset",
+    "Inputs",
     "Photo",
     "PhotoListing",
     "Skipped",
@@ -93,10 +107,13 @@ def load_dataset(source: str | Path, root: Path | None = None, download: bool = 
 
     Parameters
     ----------
-    source : a name in :data:`DATASETS`, a folder of photos, a list of photos (``.csv``) or a file of features
-        (``.npz``). A name goes before a folder called alike; that one is meant by ``./name``.
-    root : where the files of a named data set are, ``datasets/<name>`` unless told.
-    download : fetch a named data set that is not there yet.
+    source : str or Path
+        A name in :data:`DATASETS`, a folder of photos, a list of photos (``.csv``) or a file of features (``.npz``). A
+        name goes before a folder called alike; that one is meant by ``./name``.
+    root : Path, optional
+        Where the files of a named data set are, ``datasets/<name>`` unless told.
+    download : bool
+        Fetch a named data set that is not there yet.
     """
     if isinstance(source, str) and source in DATASETS:
         return DATASETS[source](Path("datasets") / source if root is None else Path(root), download=download)
@@ -109,7 +126,7 @@ def load_dataset(source: str | Path, root: Path | None = None, download: bool = 
     if path.suffix.casefold() in readers:
         return readers[path.suffix.casefold()](path)
     raise DataError(
-        f"{str(source)!r} was given; expected is {_choices()}, a folder that exists, a list of photos (.csv) or a file "
+        f"{str(source)!r} was given; expected {_choices()}, a folder that exists, a list of photos (.csv) or a file "
         "of features (.npz)."
     )
 

@@ -44,8 +44,10 @@ def cifar100(root: Path, download: bool = False) -> ImageDataset:
 
     Parameters
     ----------
-    root : folder with the python or the binary version, as published or unpacked, or the archive itself.
-    download : fetch the python version into ``root`` if none is there.
+    root : Path
+        Folder with the python or the binary version, as published or unpacked, or the archive itself.
+    download : bool
+        Fetch the python version into ``root`` if none is there.
 
     Raises
     ------
@@ -102,7 +104,7 @@ def _archive(path: Path) -> Files:
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         raise _damaged(str(path), error) from error
     if not any(set(version) <= files.keys() for version in _VERSIONS):
-        raise DataError(f"{str(path)!r} is not a CIFAR-100 archive. Expected is one of:\n{_LAYOUT.strip()}")
+        raise DataError(f"{str(path)!r} is not a CIFAR-100 archive. Expected one of:\n{_LAYOUT.strip()}")
     return files
 
 
@@ -218,7 +220,7 @@ def _records(files: Files, part: str, names: Sequence[str]) -> tuple[Photo, ...]
 def _photos(part: str, rows: Pixels, labels: list[Any], names: Sequence[str]) -> tuple[Photo, ...]:
     """Photos of rows ``(n, 3072)``, which hold all red, then all green, then all blue pixels of an image."""
     if rows.shape != (len(rows), _RECORD - 2) or not len(rows):
-        raise _damaged(part, f"its images have the shape {rows.shape}; expected is (n, {_RECORD - 2})")
+        raise _damaged(part, f"its images have the shape {rows.shape}; expected (n, {_RECORD - 2})")
     if len(labels) != len(rows):
         raise _damaged(part, f"it has {len(rows)} images but {len(labels)} labels")
     if not all(isinstance(label, int) and 0 <= label < len(names) for label in labels):

@@ -29,9 +29,11 @@ def cub200(root: Path, download: bool = False) -> ImageDataset:
 
     Parameters
     ----------
-    root : folder with the data set as published, packed (then it is unpacked there) or unpacked, or with the folders
+    root : Path
+        Folder with the data set as published, packed (then it is unpacked there) or unpacked, or with the folders
         ``train`` and ``test`` of its common rearrangement.
-    download : fetch the archive (1.1 GB) into ``root`` if nothing is there.
+    download : bool
+        Fetch the archive (1.1 GB) into ``root`` if nothing is there.
     """
     root = Path(root)
     dataset = _find(root)
@@ -68,7 +70,7 @@ def _official(folder: Path) -> ImageDataset:
     except KeyError as error:
         raise DataError(
             f"{folder}: the tables {', '.join(_TABLES)} do not fit together ({error} is missing in one of them). "
-            "Expected are those of one archive; delete them and unpack it again."
+            "Expected those of one archive; delete them and unpack it again."
         ) from error
     refuse_missing("CUB-200-2011", (*parts["1"], *parts["0"]))
     return ImageDataset("cub200", tuple(parts["1"]), tuple(parts["0"]))
@@ -86,5 +88,5 @@ def _table(path: Path) -> dict[str, str]:
             case [number, value]:
                 table[number] = value.strip()
             case [_]:
-                raise DataError(f"{path}, line {place}: {line!r} was found; expected are a number and a value.")
+                raise DataError(f"{path}, line {place}: {line!r} was found; expected a number and a value.")
     return table

@@ -6,17 +6,89 @@ import hashlib
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from textwrap import indent
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gddsg.data.images import Images
 from gddsg.data.photo import Photo
 from gddsg.errors import DataError, InputError
 
-__all__ = ["FeatureDataset", "ImageDataset", "PhotoListing", "Skipped", "stratified_split"]
+__all__ = [
+    "Dataset",
+    "FeatureDataset",
+    "ImageDataset",
+    "InputDataset",
+    "Inputs",
+    "PhotoListing",
+    "Skipped",
+    "stratified_split",
+]
+
+
+class Inputs(Protocol):
+    """What a learner is given: anything with a length and rows, such as an array of features, or ``Images``."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Any, /) -> Any:
+        """Some of the rows: whole numbers in an array, a mask or a slice."""
+
+
+class Dataset(Protocol):
+    """Labelled inputs for training and for test, of whatever kind.
+
+    Attributes
+    ----------
+    name : str
+        What tables and messages call it.
+    train_inputs, test_inputs : Inputs
+        Features, or images.
+    train_labels, test_labels : ndarray
+        ``(n_samples,)``, names of classes, or whole numbers that index ``classes``.
+    classes : tuple of str
+        The names of all classes.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def train_inputs(self) -> Inputs:
+        """Inputs to learn from."""
+
+    @property
+    def train_labels(self) -> NDArray[Any]:
+        """Their labels."""
+
+    @property
+    def test_inputs(self) -> Inputs:
+        """Inputs to judge by."""
+
+    @property
+    def test_labels(self) -> NDArray[Any]:
+        """Their labels."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of classes."""
+
+
+@dataclass(frozen=True, eq=False)
+class InputDataset:
+    """A data set put together from inputs of any kind; what the attributes mean, :class:`Dataset` says."""
+
+    name: str
+    train_inputs: Inputs
+    train_labels: NDArray[Any]
+    test_inputs: Inputs
+    test_labels: NDArray[Any]
+    classes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -49,6 +121,26 @@ class ImageDataset:
         """Sorted labels of the training photos."""
         return tuple(sorted({photo.label for photo in self.train}))
 
+    @cached_property
+    def train_inputs(self) -> Images:
+        """The training photos, not yet decoded."""
+        return Images.of(self.train)
+
+    @cached_property
+    def test_inputs(self) -> Images:
+        """The test photos, not yet decoded."""
+        return Images.of(self.test)
+
+    @cached_property
+    def train_labels(self) -> NDArray[Any]:
+        """Labels of the training photos, ``(n_train,)``."""
+        return np.array([photo.label for photo in self.train], dtype=np.str_)
+
+    @cached_property
+    def test_labels(self) -> NDArray[Any]:
+        """Labels of the test photos, ``(n_test,)``."""
+        return np.array([photo.label for photo in self.test], dtype=np.str_)
+
 
 @dataclass(frozen=True, eq=False)
 class FeatureDataset:
@@ -56,10 +148,14 @@ class FeatureDataset:
 
     Attributes
     ----------
-    name : what tables and messages call it.
-    train_features, test_features : ``(n_samples, feature_dim)`` float32.
-    train_labels, test_labels : ``(n_samples,)``, names of classes, or whole numbers that index ``classes``.
-    classes : the names of all classes.
+    name : str
+        What tables and messages call it.
+    train_features, test_features : ndarray
+        ``(n_samples, feature_dim)`` float32.
+    train_labels, test_labels : ndarray
+        ``(n_samples,)``, names of classes, or whole numbers that index ``classes``.
+    classes : tuple of str
+        The names of all classes.
     """
 
     name: str
@@ -68,6 +164,16 @@ class FeatureDataset:
     test_features: NDArray[np.float32]
     test_labels: NDArray[Any]
     classes: tuple[str, ...]
+
+    @property
+    def train_inputs(self) -> NDArray[np.float32]:
+        """The training features."""
+        return self.train_features
+
+    @property
+    def test_inputs(self) -> NDArray[np.float32]:
+        """The test features."""
+        return self.test_features
 
 
 def stratified_split(
@@ -79,6 +185,15 @@ def stratified_split(
     ones where they are. Every class keeps a training photo, and a test photo as soon as it has two; only for this may
     an old photo change sides. The shares are therefore met on average, not exactly.
 
+    Parameters
+    ----------
+    photos : iterable of Photo
+        All photos.
+    test_share : float
+        Share that becomes test photos.
+    seed : int
+        What the hash begins with.
+
     Examples
     --------
     >>> photos = [Photo(f"{number}.jpg", "cat") for number in range(100)]
@@ -87,7 +202,7 @@ def stratified_split(
     (81, 19)
     """
     if not 0 < test_share < 1:
-        raise InputError(f"test_share={test_share!r} was given; expected is a number between 0 and 1, such as 0.2.")
+        raise InputError(f"test_share={test_share!r} was given; expected a number between 0 and 1, such as 0.2.")
     every = tuple(photos)
     members: dict[str, list[int]] = {}
     for place, photo in enumerate(every):
@@ -130,7 +245,7 @@ def refuse_case_twins(labels: Iterable[str], case_sensitive: bool, known: Iterab
         other = spellings.setdefault(label.casefold(), label)
         if other != label:
             raise DataError(
-                f"The classes {other!r} and {label!r} differ only in upper and lower case; expected are distinct "
+                f"The classes {other!r} and {label!r} differ only in upper and lower case; expected distinct "
                 "names: rename one of them, or allow it with case_sensitive=True (--case-sensitive)."
             )
 
@@ -159,6 +274,6 @@ def refuse_missing(title: str, photos: tuple[Photo, ...]) -> None:
     if missing or not photos:
         first = f", the first is {missing[0].name!r}" if missing else ""
         raise DataError(
-            f"{title}: {len(missing)} of {len(photos)} photos are missing{first}. Expected is the complete data set; "
+            f"{title}: {len(missing)} of {len(photos)} photos are missing{first}. Expected the complete data set; "
             "unpack the archive again, or call with download=True after deleting what is there."
         )

@@ -47,10 +47,14 @@ def download(url: str, target: Path, md5: str | None = None, progress: Progress 
 
     Parameters
     ----------
-    url : an address with http or https.
-    target : the file to write; folders are made as needed.
-    md5 : the published checksum as hexadecimal digits, or None where none is published.
-    progress : called after every piece.
+    url : str
+        An address with http or https.
+    target : Path
+        The file to write; folders are made as needed.
+    md5 : str or None
+        The published checksum as hexadecimal digits, or None where none is published.
+    progress : Progress or None
+        Called after every piece.
 
     Raises
     ------
@@ -58,7 +62,7 @@ def download(url: str, target: Path, md5: str | None = None, progress: Progress 
         If the address cannot be reached, the checksum is wrong or the file cannot be written.
     """
     if urllib.parse.urlsplit(url).scheme not in {"http", "https"}:
-        raise DataError(f"The address {url!r} was given; expected is one that begins with http:// or https://.")
+        raise DataError(f"The address {url!r} was given; expected one that begins with http:// or https://.")
     transfer = _Transfer(url, target, progress)
     try:
         if target.is_file() and _has_md5(target, md5):
@@ -73,7 +77,7 @@ def download(url: str, target: Path, md5: str | None = None, progress: Progress 
         transfer.part.replace(target)
     except OSError as error:
         raise DataError(
-            f"{str(target)!r} cannot be written ({error.strerror or error}). Expected is a folder you may write to, "
+            f"{str(target)!r} cannot be written ({error.strerror or error}). Expected a folder you may write to, "
             "with room for the file; make room or choose another folder, then try again."
         ) from error
     return target
@@ -94,7 +98,7 @@ def extract(archive: Path, folder: Path) -> None:
             _move(Path(temporary), folder)
     except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         raise DataError(
-            f"The archive {str(archive)!r} cannot be unpacked into {str(folder)!r} ({error}). Expected is a complete "
+            f"The archive {str(archive)!r} cannot be unpacked into {str(folder)!r} ({error}). Expected a complete "
             "tar archive and a folder with room; delete the archive and fetch it again if it is damaged."
         ) from error
 
@@ -220,7 +224,7 @@ def _refuse_wrong_md5(transfer: _Transfer, md5: str | None) -> None:
         return
     found = _md5(transfer.part)
     transfer.part.unlink()
-    raise transfer.failure(f"its checksum is {found}, expected is {md5}; what came was deleted")
+    raise transfer.failure(f"its checksum is {found}, expected {md5}; what came was deleted")
 
 
 def _move(source: Path, target: Path) -> None:

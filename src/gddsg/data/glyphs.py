@@ -87,9 +87,12 @@ def glyphs(
 
     Parameters
     ----------
-    n_train, n_test : photos a class.
-    seed : another seed gives other photos of the same kind.
-    classes : labels out of :data:`GLYPHS`; None means all of them.
+    n_train, n_test : int
+        Photos a class.
+    seed : int
+        Another seed gives other photos of the same kind.
+    classes : sequence of str or None
+        Labels out of :data:`GLYPHS`; None means all of them.
 
     Returns
     -------
@@ -146,10 +149,14 @@ def render_glyph(label: str, typeface: str, seed: int, size: int = 96) -> Pixels
 
     Parameters
     ----------
-    label : a class, one of :data:`GLYPHS`.
-    typeface : one of :data:`TRAIN_TYPEFACES` or :data:`TEST_TYPEFACES`.
-    seed : not negative.
-    size : width and height in pixels.
+    label : str
+        A class, one of :data:`GLYPHS`.
+    typeface : str
+        One of :data:`TRAIN_TYPEFACES` or :data:`TEST_TYPEFACES`.
+    seed : int
+        Not negative.
+    size : int
+        Width and height in pixels.
 
     Returns
     -------

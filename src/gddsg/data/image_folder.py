@@ -45,8 +45,10 @@ def read_photos(*paths: StrPath, case_sensitive: bool = False) -> PhotoListing:
 
     Parameters
     ----------
-    paths : folders and image files.
-    case_sensitive : allow classes whose names differ only in upper and lower case.
+    paths : path-like
+        Folders and image files.
+    case_sensitive : bool
+        Allow classes whose names differ only in upper and lower case.
 
     Raises
     ------
@@ -76,13 +78,16 @@ def image_folder(
 
     Parameters
     ----------
-    path : a folder as :func:`read_photos` takes it.
-    test_share, seed : see :func:`~gddsg.data.dataset.stratified_split`; a folder with a division of its own keeps it.
-    case_sensitive : allow classes whose names differ only in upper and lower case.
+    path : path-like
+        A folder as :func:`read_photos` takes it.
+    test_share, seed : float or int
+        See :func:`~gddsg.data.dataset.stratified_split`; a folder with a division of its own keeps it.
+    case_sensitive : bool
+        Allow classes whose names differ only in upper and lower case.
     """
     folder = _existing((path,))[0]
     if not folder.is_dir():
-        raise DataError(f"{str(folder)!r} is a file; expected is a folder with a subfolder of photos for every class.")
+        raise DataError(f"{str(folder)!r} is a file; expected a folder with a subfolder of photos for every class.")
     name = _folder_name(folder)
     parts = _division(_Reader().entries(folder)[0])
     if parts is not None:
@@ -249,7 +254,7 @@ def _division(folders: list[Path]) -> dict[str, Path] | None:
 
 def _existing(paths: tuple[StrPath, ...]) -> list[Path]:
     if not paths:
-        raise DataError("No path was given; expected is at least one folder of photos, or an image file.")
+        raise DataError("No path was given; expected at least one folder of photos, or an image file.")
     for path in paths:
         try:
             mode = Path(path).stat().st_mode
@@ -258,7 +263,7 @@ def _existing(paths: tuple[StrPath, ...]) -> list[Path]:
             text = _printable(os.fspath(path))
             raise DataError(f"{text!r} cannot be found ({reason}). Check the spelling and the folder.") from error
         if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):  # reading a pipe would wait for ever
-            raise DataError(f"{os.fspath(path)!r} is a device or a pipe; expected is a folder or an image file.")
+            raise DataError(f"{os.fspath(path)!r} is a device or a pipe; expected a folder or an image file.")
     return [Path(path) for path in paths]
 
 
@@ -268,7 +273,7 @@ def _nothing_found(paths: tuple[StrPath, ...], skipped: tuple[Skipped, ...]) -> 
     more = f"\n  and {len(skipped) - 3} more" if len(skipped) > 3 else ""
     remedy = f"\nLeft out were:{reasons}{more}" if skipped else ""
     return DataError(
-        f"No photo was found in {places}. Expected is a folder with a subfolder of photos for every class, a folder of "
+        f"No photo was found in {places}. Expected a folder with a subfolder of photos for every class, a folder of "
         f"photos, or an image file.{remedy}"
     )
 

@@ -33,8 +33,10 @@ def omnibenchmark(root: Path, download: bool = False) -> ImageDataset:
 
     Parameters
     ----------
-    root : folder with ``train`` and ``test``.
-    download : not possible here; the error says where to get the data set.
+    root : Path
+        Folder with ``train`` and ``test``.
+    download : bool
+        Not possible here; the error says where to get the data set.
     """
     root = Path(root)
     for folder in (root, root / "omnibenchmark"):

@@ -21,7 +21,7 @@ from gddsg.data.stream import distinct_labels, task_sizes
 from gddsg.errors import InputError
 
 if TYPE_CHECKING:  # the module of Label imports torch, which data sets do without
-    from gddsg.core.similarity_graph import Label
+    from gddsg.core.label import Label
 
     Order = tuple[Label, ...]
 
@@ -75,7 +75,7 @@ def given_order(classes: Sequence[Label], wanted: Iterable[Label]) -> Order:
     ):
         if labels:
             raise InputError(
-                f"The order {problem}: {len(labels)} of them, the first is {labels[0]!r}. Expected is each of the "
+                f"The order {problem}: {len(labels)} of them, the first is {labels[0]!r}. Expected each of the "
                 f"{len(names)} classes once, written as in the data set, such as {names[0]!r}."
             )
     return order
@@ -170,7 +170,7 @@ def extreme_order(classes: Sequence[Label], prototypes: ArrayLike, sizes: Iterab
     ('cat', 'dog', 'bus', 'car')
     """
     if kind not in get_args(Extreme):
-        raise InputError(f"kind={kind!r} was given; expected is one of {', '.join(get_args(Extreme))}.")
+        raise InputError(f"kind={kind!r} was given; expected one of {', '.join(get_args(Extreme))}.")
     names, similarity = _similarities(classes, prototypes)
     counts = task_sizes(len(names), sizes=sizes)
     sign = 1.0 if kind == "hardest" else -1.0
@@ -201,7 +201,7 @@ def searched_order(
     counts = task_sizes(len(best), sizes=sizes)
     if steps < 0 or len(counts) < 2:
         raise InputError(
-            f"steps={steps!r} and sizes={counts} were given; expected are steps from 0 and at least two tasks: the "
+            f"steps={steps!r} and sizes={counts} were given; expected steps from 0 and at least two tasks: the "
             "order of classes within a task does not matter."
         )
     random = np.random.default_rng(seed)
@@ -220,7 +220,7 @@ def searched_order(
 def _score(score: Callable[[Order], float], order: Order) -> float:
     found = float(score(order))
     if np.isnan(found):
-        raise InputError("score returned NaN for an order; expected is a number, lower for what is looked for.")
+        raise InputError("score returned NaN for an order; expected a number, lower for what is looked for.")
     return found
 
 
@@ -248,7 +248,7 @@ def _similarities(classes: Sequence[Label], prototypes: ArrayLike) -> tuple[Orde
     names, vectors = distinct_labels(classes, "classes"), np.asarray(prototypes, dtype=np.float64)
     if vectors.ndim != 2 or len(vectors) != len(names) or not np.isfinite(vectors).all():
         raise InputError(
-            f"Prototypes of shape {vectors.shape} were given for {len(names)} classes; expected is (n_classes, "
+            f"Prototypes of shape {vectors.shape} were given for {len(names)} classes; expected (n_classes, "
             "feature_dim), finite numbers, one row a class."
         )
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -28,10 +28,14 @@ class Photo:
 
     Attributes
     ----------
-    name : what messages call it: a path, or such as ``cifar100/train/17``.
-    label : its class; empty where it is not known.
-    path : the file, or None for pixels that are in memory.
-    pixels : ``(height, width, 3)`` uint8, for photos that are in no file of their own.
+    name : str
+        What messages call it: a path, or such as ``cifar100/train/17``.
+    label : str
+        Its class; empty where it is not known.
+    path : Path or None
+        The file; None for pixels that are in memory.
+    pixels : ndarray or None
+        ``(height, width, 3)`` uint8, for photos that are in no file of their own.
     """
 
     name: str
@@ -60,7 +64,15 @@ class Photo:
             raise PhotoError(f"{self.name}: cannot be read ({error.strerror or error})") from error
 
     def image(self, content: bytes, at_least: int) -> Image.Image:
-        """The RGB image in ``content``, what :meth:`read` gave; see :func:`decode`."""
+        """The RGB image in what was read; see :func:`decode`.
+
+        Parameters
+        ----------
+        content : bytes
+            What :meth:`read` gave.
+        at_least : int
+            Pixels that the shorter side should keep; 0 for all there are.
+        """
         if self.pixels is not None:
             return Image.fromarray(self.pixels, "RGB")
         try:
@@ -70,15 +82,39 @@ class Photo:
 
 
 def content_key(content: bytes) -> bytes:
-    """SHA-256 of a photo's content: equal photos have one key, wherever they are and whatever they are called."""
+    """SHA-256 of a photo's content: equal photos have one key, wherever they are and whatever they are called.
+
+    Parameters
+    ----------
+    content : bytes
+        What :meth:`Photo.read` gave.
+    """
     return hashlib.sha256(content).digest()
+
+
+def identify_sample(key: bytes) -> int:
+    """The sample id of a photo: the first 64 bits of its key, which even of a billion photos hardly two would share.
+
+    Parameters
+    ----------
+    key : bytes
+        What :func:`content_key` gives.
+    """
+    return int.from_bytes(key[:8], "big")
 
 
 def decode(content: bytes, at_least: int = 0) -> Image.Image:
     """An upright RGB image from the bytes of an image file, or a :class:`PhotoError`.
 
-    Of an animation it is the first frame; transparent parts become white; 16 bits become 8. ``at_least`` allows a
-    large JPEG to be decoded at a fraction of its size, as long as no side falls below that many pixels.
+    Of an animation it is the first frame; transparent parts become white; 16 bits become 8.
+
+    Parameters
+    ----------
+    content : bytes
+        Of the file.
+    at_least : int
+        Allows a large JPEG to be decoded at a fraction of its size, as long as no side falls below that many pixels;
+        0 forbids it.
     """
     if not content:
         raise PhotoError("the file is empty")

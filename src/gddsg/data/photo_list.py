@@ -46,9 +46,12 @@ def photo_list(path: StrPath, test_share: float = 0.2, seed: int = 0, *, case_se
 
     Parameters
     ----------
-    path : a CSV file in UTF-8 with the columns ``path`` and ``label``; paths are relative to the folder of the file.
-    test_share, seed : see :func:`~gddsg.data.dataset.stratified_split`; a list with a column ``split`` keeps it.
-    case_sensitive : allow classes whose names differ only in upper and lower case.
+    path : path-like
+        A CSV file in UTF-8 with the columns ``path`` and ``label``; paths are relative to the folder of the file.
+    test_share, seed : float or int
+        See :func:`~gddsg.data.dataset.stratified_split`; a list with a column ``split`` keeps it.
+    case_sensitive : bool
+        Allow classes whose names differ only in upper and lower case.
 
     Raises
     ------
@@ -60,7 +63,7 @@ def photo_list(path: StrPath, test_share: float = 0.2, seed: int = 0, *, case_se
     if rows[0].split:
         train, test = (tuple(row.photo() for row in rows if row.split == part) for part in ("train", "test"))
         if not train or not test:
-            raise DataError(f"{source}: expected are photos for train and for test; one of the two has none.")
+            raise DataError(f"{source}: expected photos for train and for test; one of the two has none.")
         test, strangers = of_known_classes(train, test)
         skipped += strangers
     else:
@@ -97,7 +100,7 @@ def _rows(source: Path, case_sensitive: bool) -> list[_Row]:
     names = [name.strip().casefold() for name in header]
     for name in ("path", "label", "split"):
         if names.count(name) > 1:
-            raise _bad(source, line, f"the column {name} appears twice; expected is {_FORMAT}")
+            raise _bad(source, line, f"the column {name} appears twice; expected {_FORMAT}")
     rows: dict[Path, _Row] = {}
     for line, values in lines:
         row = _row(source, line, names, values)
@@ -118,7 +121,7 @@ def _row(source: Path, line: int, names: list[str], values: list[str]) -> _Row:
         raise _bad(source, line, f"the {'label' if path else 'path'} is empty; fill it in or delete the line")
     split = cells.get("split", "").strip().casefold()
     if "split" in cells and split not in {"train", "test"}:
-        raise _bad(source, line, f"split is {cells['split']!r}; expected is train or test")
+        raise _bad(source, line, f"split is {cells['split']!r}; expected train or test")
     return _Row(line, _locate(source.parent, path), label, split)
 
 
@@ -152,7 +155,7 @@ def _delimiter(source: Path, header: str) -> str:
         names = next(csv.reader([header], delimiter=delimiter))
         if {"path", "label"} <= {name.strip().casefold() for name in names}:
             return delimiter
-    raise DataError(f"{source}: the list begins with {header[:80]!r}; expected is {_FORMAT}. Add such a first line.")
+    raise DataError(f"{source}: the list begins with {header[:80]!r}; expected {_FORMAT}. Add such a first line.")
 
 
 def _text(source: Path) -> str:

@@ -30,8 +30,10 @@ def stanford_dogs(root: Path, download: bool = False) -> ImageDataset:
 
     Parameters
     ----------
-    root : folder with the data set as published, packed (then it is unpacked there) or unpacked.
-    download : fetch the archives (0.8 GB) into ``root`` if nothing is there.
+    root : Path
+        Folder with the data set as published, packed (then it is unpacked there) or unpacked.
+    download : bool
+        Fetch the archives (0.8 GB) into ``root`` if nothing is there.
     """
     root = Path(root)
     dataset = _find(root)
@@ -77,7 +79,7 @@ def _listed(path: Path) -> list[tuple[str, int]]:
         return list(zip(files, numbers, strict=True))
     except (*_DAMAGE, MatReadError) as error:
         raise DataError(
-            f"{str(path)!r} is damaged or not a list of Stanford Dogs ({error}). Expected are file_list and labels of "
+            f"{str(path)!r} is damaged or not a list of Stanford Dogs ({error}). Expected file_list and labels of "
             f"equal length; fetch {URLS['lists.tar']} again."
         ) from error
 
@@ -92,6 +94,6 @@ def _refuse_mixture(root: Path, listed: list[tuple[str, int]]) -> None:
     breeds, numbers = ({pair[side] for pair in pairs} for side in (0, 1))
     if not len(pairs) == len(breeds) == len(numbers):
         raise DataError(
-            f"{root}: the lists name {len(breeds)} breeds but {len(numbers)} class numbers. Expected is one number a "
+            f"{root}: the lists name {len(breeds)} breeds but {len(numbers)} class numbers. Expected one number a "
             f"breed; fetch {URLS['lists.tar']} again."
         )

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gddsg.data.dataset import FeatureDataset
+from gddsg.data.dataset import Dataset, Inputs
 from gddsg.errors import DataError, InputError
 
 if TYPE_CHECKING:  # the module of Label imports torch, which data sets do without
-    from gddsg.core.similarity_graph import Label
+    from gddsg.core.label import Label
 
 __all__ = ["Stream", "Task", "class_stream", "task_sizes"]
 
@@ -32,11 +32,13 @@ class Task:
 
     Attributes
     ----------
-    features : ``(n_samples, feature_dim)`` float32.
-    labels : ``(n_samples,)``, as they are in the data set.
+    inputs : Inputs
+        Features or images, as in the data set.
+    labels : ndarray
+        ``(n_samples,)``, as they are in the data set.
     """
 
-    features: NDArray[np.float32]
+    inputs: Inputs
     labels: NDArray[Any]
 
 
@@ -44,29 +46,34 @@ class Task:
 class Stream:
     """Tasks in a certain order, and the test samples that go with them.
 
-    The training rows stay where they are in the data set; a task is copied out when it is asked for.
+    The training rows stay where they are in the data set; a task is picked out when it is asked for.
 
     Attributes
     ----------
-    order : the classes in order of first appearance.
-    sizes : how many classes appear for the first time in each task.
-    test_features, test_labels : the whole test part of the data set.
-    train_features, train_labels : the whole training part.
-    rows : for each task, the places of its rows in the training part, ascending.
+    order : tuple of int or str
+        The classes in order of first appearance.
+    sizes : tuple of int
+        How many classes appear for the first time in each task.
+    test_inputs, test_labels : Inputs, ndarray
+        The whole test part of the data set.
+    train_inputs, train_labels : Inputs, ndarray
+        The whole training part.
+    rows : tuple of ndarray
+        For each task, the places of its rows in the training part, ascending.
     """
 
     order: tuple[Label, ...]
     sizes: tuple[int, ...]
-    test_features: NDArray[np.float32]
+    test_inputs: Inputs
     test_labels: NDArray[Any]
-    train_features: NDArray[np.float32]
+    train_inputs: Inputs
     train_labels: NDArray[Any]
     rows: tuple[NDArray[np.intp], ...]
 
     def tasks(self) -> Iterator[Task]:
         """The tasks, each built when it is its turn; every call starts again with the first."""
         for rows in self.rows:
-            yield Task(self.train_features[rows], self.train_labels[rows])
+            yield Task(self.train_inputs[rows], self.train_labels[rows])
 
     def seen(self, step: int) -> tuple[Label, ...]:
         """The classes seen after task ``step``, counted from 0: always the beginning of ``order``."""
@@ -82,10 +89,14 @@ def task_sizes(
 
     Parameters
     ----------
-    n_classes : number of classes in all.
-    n_tasks : number of tasks in all, a base task included. Where they cannot be equal, the first are one larger.
-    base : number of classes in the first task; 0 for a first task like the others.
-    sizes : the sizes themselves, instead of ``n_tasks`` and ``base``; they are only checked.
+    n_classes : int
+        Number of classes in all.
+    n_tasks : int, optional
+        Number of tasks in all, a base task included. Where they cannot be equal, the first are one larger.
+    base : int
+        Number of classes in the first task; 0 for a first task like the others.
+    sizes : iterable of int, optional
+        The sizes themselves, instead of ``n_tasks`` and ``base``; they are only checked.
 
     Examples
     --------
@@ -102,12 +113,12 @@ def task_sizes(
         found = _equal_sizes(n_classes, n_tasks, base)
     else:
         raise InputError(
-            f"n_tasks={n_tasks!r}, base={base!r} and sizes={sizes!r} were given; expected is either n_tasks, with a "
+            f"n_tasks={n_tasks!r}, base={base!r} and sizes={sizes!r} were given; expected either n_tasks, with a "
             "base if you like, or sizes alone."
         )
     if not found or min(found) < 1 or sum(found) != n_classes:
         raise InputError(
-            f"Tasks of sizes {found} were asked for; expected are whole numbers from 1 that add up to the "
+            f"Tasks of sizes {found} were asked for; expected whole numbers from 1 that add up to the "
             f"{n_classes} classes."
         )
     return found
@@ -129,11 +140,11 @@ def _whole_numbers(sizes: Iterable[int]) -> tuple[int, ...]:
     try:
         return tuple(operator.index(size) for size in sizes)
     except TypeError as error:
-        raise InputError(f"sizes={sizes!r} was given; expected are whole numbers, such as (50, 10, 10).") from error
+        raise InputError(f"sizes={sizes!r} was given; expected whole numbers, such as (50, 10, 10).") from error
 
 
 def class_stream(
-    dataset: FeatureDataset,
+    dataset: Dataset,
     order: Sequence[Label],
     sizes: Iterable[int],
     *,
@@ -145,17 +156,24 @@ def class_stream(
 
     Parameters
     ----------
-    dataset : its labels are the names of the classes, as they are, be they numbers or text.
-    order : the classes in order of first appearance; one that is not named has no part in the stream.
-    sizes : how many of them each task brings, as :func:`task_sizes` gives it.
-    blur : share, from 0 to 0.9, of each class's training samples that is spread evenly at random over the tasks after
-        its first, rounded down; classes of the last task keep all theirs. A class never appears before its own task.
-    imbalance : from 1; class i of C keeps ``n · imbalance^(−i / (C − 1))`` of its n training samples, rounded down and
-        at least one. It comes before ``blur``; test samples all stay.
-    seed : of both draws. A class draws alike in every order, so that orders are compared on the same samples.
+    dataset : Dataset
+        Of features or of images; its labels are the names of the classes, as they are, be they numbers or text.
+    order : sequence of int or str
+        The classes in order of first appearance; one that is not named has no part in the stream.
+    sizes : iterable of int
+        How many of them each task brings, as :func:`task_sizes` gives it.
+    blur : float
+        Share, from 0 to 0.9, of each class's training samples that is spread evenly at random over the tasks after its
+        first, rounded down; classes of the last task keep all theirs. A class never appears before its own task.
+    imbalance : float
+        From 1; class i of C keeps ``n · imbalance^(−i / (C − 1))`` of its n training samples, rounded down and at least
+        one. It comes before ``blur``; test samples all stay.
+    seed : int
+        Of both draws. A class draws alike in every order, so that orders are compared on the same samples.
 
     Examples
     --------
+    >>> from gddsg.data import FeatureDataset
     >>> features, labels = np.eye(6, dtype=np.float32), np.array(["a", "a", "b", "b", "c", "c"])
     >>> dataset = FeatureDataset("letters", features, labels, features, labels, ("a", "b", "c"))
     >>> stream = class_stream(dataset, ("c", "a", "b"), (1, 2))
@@ -181,7 +199,7 @@ def class_stream(
             shares[task].append(part)
     rows = tuple(np.sort(np.concatenate(parts)) for parts in shares)
     return Stream(
-        names, counts, dataset.test_features, dataset.test_labels, dataset.train_features, dataset.train_labels, rows
+        names, counts, dataset.test_inputs, dataset.test_labels, dataset.train_inputs, dataset.train_labels, rows
     )
 
 
@@ -208,10 +226,10 @@ def distinct_labels(labels: Iterable[Any], name: str) -> tuple[Label, ...]:
     strange = [label for label in found if not isinstance(label, int | str) or isinstance(label, bool)]
     if strange or not found:
         given = repr(strange[0]) if strange else "nothing"
-        raise InputError(f"{name}: {given} was given; expected are class labels, whole numbers or text.")
+        raise InputError(f"{name}: {given} was given; expected class labels, whole numbers or text.")
     if len(set(found)) != len(found):
         twice = next(label for place, label in enumerate(found) if label in found[:place])
-        raise InputError(f"{name}: the class {twice!r} is there twice; expected is every class once: drop one of them.")
+        raise InputError(f"{name}: the class {twice!r} is there twice; expected every class once: drop one of them.")
     return found
 
 
@@ -224,18 +242,18 @@ def _rows_by_class(labels: NDArray[Any]) -> dict[Label, NDArray[np.intp]]:
 
 def _check_draws(blur: float, imbalance: float) -> None:
     if not 0 <= blur <= _MOST_BLUR:
-        raise InputError(f"blur={blur!r} was given; expected is a share from 0 (none) to {_MOST_BLUR}.")
+        raise InputError(f"blur={blur!r} was given; expected a share from 0 (none) to {_MOST_BLUR}.")
     if not 1 <= imbalance < np.inf:
-        raise InputError(f"imbalance={imbalance!r} was given; expected is a ratio from 1 (none), such as 100.")
+        raise InputError(f"imbalance={imbalance!r} was given; expected a ratio from 1 (none), such as 100.")
 
 
-def _check_classes(dataset: FeatureDataset, order: tuple[Label, ...], trained: dict[Label, Any]) -> None:
+def _check_classes(dataset: Dataset, order: tuple[Label, ...], trained: dict[Label, Any]) -> None:
     """Every class can be learnt and judged: better told now than after hours of learning."""
     for part, known in (("training", set(trained)), ("test", set(np.unique(dataset.test_labels).tolist()))):
         missing = [label for label in order if label not in known]
         if missing:
             raise DataError(
                 f"{dataset.name}: {len(missing)} of the {len(order)} classes in the order have no {part} sample, the "
-                f"first is {missing[0]!r}. Expected are labels as in the data set, such as "
+                f"first is {missing[0]!r}. Expected labels as in the data set, such as "
                 f"{next(iter(trained), None)!r}; leave such classes out of the order."
             )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from gddsg.data.dataset import FeatureDataset
+from gddsg.data.dataset import Dataset, FeatureDataset, InputDataset
 from gddsg.data.stream import Stream, class_stream
 from gddsg.evaluation.protocol import HONEST, Labels, Protocol, TestPool, shuffled_pool
 
@@ -21,8 +21,9 @@ class LeakReport:
 
     Attributes
     ----------
-    changed : by what was altered: ``test order``, ``single samples``, ``task by task``, ``test labels``,
-        ``future classes``, ``future labels``.
+    changed : dict of str to int
+        By what was altered: ``test order``, ``single samples``, ``task by task``, ``test labels``, ``future classes``,
+        ``future labels``.
     """
 
     changed: dict[str, int]
@@ -40,17 +41,23 @@ class LeakReport:
 
 
 def leak_check(
-    learner: Any, dataset: FeatureDataset, n_tasks: int = 4, protocol: Protocol = HONEST, seed: int = 0
+    learner: Any, dataset: Dataset, n_tasks: int = 4, protocol: Protocol = HONEST, seed: int = 0
 ) -> LeakReport:
     """Put a learner through everything that must not change its predictions.
 
     Parameters
     ----------
-    learner : unfitted; copies of it are used.
-    dataset : with at least ``n_tasks`` classes; better one that is not too easy, or nothing can change.
-    n_tasks : the classes come in so many tasks; half of them are then the future.
-    protocol : how predictions are asked for.
-    seed : of all alterations.
+    learner : object
+        Unfitted; copies of it are used.
+    dataset : Dataset
+        Of features or images, with at least ``n_tasks`` classes; better one that is not too easy, or nothing can
+        change.
+    n_tasks : int
+        The classes come in so many tasks; half of them are then the future.
+    protocol : Protocol
+        How predictions are asked for.
+    seed : int
+        Of all alterations.
 
     Examples
     --------
@@ -77,7 +84,7 @@ def leak_check(
 def _learnt(learner: Any, stream: Stream, n_tasks: int) -> Any:
     copy = clone(learner)
     for _, task in zip(range(n_tasks), stream.tasks(), strict=False):
-        copy.partial_fit(task.features, task.labels)
+        copy.partial_fit(task.inputs, task.labels)
     return copy
 
 
@@ -88,7 +95,7 @@ def _present(
     shuffled = rng.permutation(len(pool.labels))
     alone = rng.permutation(len(pool.labels))[:_ALONE]
     parts = [np.flatnonzero(np.isin(pool.labels, list(classes))) for classes in pool.tasks]
-    wrong = TestPool(pool.features, rng.permutation(pool.labels), pool.tasks)
+    wrong = TestPool(pool.inputs, rng.permutation(pool.labels), pool.tasks)
     return {
         "test order": _changed(protocol.predict(learnt, pool.rows(shuffled)), expected[shuffled]),
         "single samples": sum(
@@ -100,20 +107,20 @@ def _present(
 
 
 def _future(
-    protocol: Protocol, learner: Any, dataset: FeatureDataset, stream: Stream, rng: np.random.Generator
+    protocol: Protocol, learner: Any, dataset: Dataset, stream: Stream, rng: np.random.Generator
 ) -> dict[str, int]:
-    """Alter what comes later: fewer classes, other features, other labels."""
+    """Alter what comes later: fewer classes, other inputs, other labels."""
     now = len(stream.sizes) // 2
     pool = shuffled_pool(stream, now - 1, 0)
     expected = protocol.predict(_learnt(learner, stream, now), pool)
     later = np.flatnonzero(~np.isin(dataset.train_labels, list(stream.seen(now - 1))))
     relabelled = dataset.train_labels.copy()
     relabelled[later] = rng.permutation(relabelled[later])
-    renewed = dataset.train_features.copy()
-    renewed[later] = rng.permutation(renewed[later].ravel()).reshape(renewed[later].shape)
+    renewed = np.arange(len(relabelled))
+    renewed[later] = rng.integers(len(relabelled), size=len(later))  # inputs of any class, whatever they are
     altered = {
         "future labels": class_stream(_with(dataset, labels=relabelled), stream.order, stream.sizes),
-        "future classes": class_stream(_with(dataset, features=renewed), stream.order, stream.sizes),
+        "future classes": class_stream(_with(dataset, rows=renewed), stream.order, stream.sizes),
     }
     changed = {
         what: _changed(protocol.predict(_learnt(learner, other, now), pool), expected)
@@ -124,12 +131,12 @@ def _future(
     return changed
 
 
-def _with(dataset: FeatureDataset, features: Any = None, labels: Any = None) -> FeatureDataset:
-    return FeatureDataset(
+def _with(dataset: Dataset, rows: Any = None, labels: Any = None) -> Dataset:
+    return InputDataset(
         dataset.name,
-        dataset.train_features if features is None else features,
+        dataset.train_inputs if rows is None else dataset.train_inputs[rows],
         dataset.train_labels if labels is None else labels,
-        dataset.test_features,
+        dataset.test_inputs,
         dataset.test_labels,
         dataset.classes,
     )

@@ -76,7 +76,8 @@ def final_average_accuracy(table: ArrayLike) -> float:
 
     Parameters
     ----------
-    table : ``(n_tasks, n_classes)``, the accuracy of each class after each task, as shares; columns in order of first
+    table : ndarray
+        ``(n_tasks, n_classes)``, the accuracy of each class after each task, as shares; columns in order of first
         appearance, NaN where a class has not been seen yet.
 
     Examples
@@ -124,8 +125,10 @@ def task_matrix(table: ArrayLike, sizes: ArrayLike) -> Matrix:
 
     Parameters
     ----------
-    table : that of :func:`final_average_accuracy`.
-    sizes : ``(n_tasks,)``, the number of new classes of each task.
+    table : ndarray
+        That of :func:`final_average_accuracy`.
+    sizes : ndarray
+        ``(n_tasks,)``, the number of new classes of each task.
 
     Examples
     --------
@@ -139,7 +142,7 @@ def task_matrix(table: ArrayLike, sizes: ArrayLike) -> Matrix:
     if counts.size != len(accuracies) or not np.array_equal(tasks, _first_rows(accuracies)):
         found = np.bincount(_first_rows(accuracies), minlength=len(accuracies)).tolist()
         raise InputError(
-            f"The sizes {counts.tolist()} were given; in the table, the tasks bring {found} new classes. Expected is "
+            f"The sizes {counts.tolist()} were given; in the table, the tasks bring {found} new classes. Expected "
             "one whole number from 1 for each task."
         )
     starts = np.cumsum(counts) - counts
@@ -159,7 +162,7 @@ def backward_transfer(matrix: ArrayLike) -> float:
     """
     square = np.asarray(matrix, dtype=np.float64)
     if square.ndim != 2 or square.shape[0] != square.shape[1] or len(square) == 0:
-        raise InputError(f"A matrix {square.shape} was given; expected is (n_tasks, n_tasks), as task_matrix makes it.")
+        raise InputError(f"A matrix {square.shape} was given; expected (n_tasks, n_tasks), as task_matrix makes it.")
     _check_shares(square[np.tril_indices(len(square))], "matrix")
     if len(square) == 1:
         return float("nan")
@@ -170,15 +173,15 @@ def _table(table: ArrayLike) -> Matrix:
     """The table as an array, if it is one of a run."""
     accuracies = np.asarray(table, dtype=np.float64)
     if accuracies.ndim != 2 or accuracies.size == 0:
-        raise InputError(f"A table {accuracies.shape} was given; expected is (n_tasks, n_classes), not empty.")
+        raise InputError(f"A table {accuracies.shape} was given; expected (n_tasks, n_classes), not empty.")
     missing = np.isnan(accuracies)
     if missing[0].all() or missing[-1].any() or (missing[1:] & ~missing[:-1]).any():
         raise InputError(
-            "The table has NaN in the wrong places; expected is NaN until a class is first seen and a number from then "
+            "The table has NaN in the wrong places; expected NaN until a class is first seen and a number from then "
             "on, a class in the first row, and no NaN in the last. Leave out classes without test samples."
         )
     if (np.diff(missing.sum(0)) < 0).any():
-        raise InputError("The classes of the table are mixed up; expected are columns in order of first appearance.")
+        raise InputError("The classes of the table are mixed up; expected columns in order of first appearance.")
     _check_shares(accuracies[~missing], "table")
     return accuracies
 
@@ -197,7 +200,7 @@ def _check_shares(values: Matrix, name: str) -> None:
     wrong = values[~((values >= 0) & (values <= 1))]
     if wrong.size:
         raise InputError(
-            f"{name}: {wrong.flat[0]} was given; expected are accuracies as shares from 0 to 1. Divide percentages by "
+            f"{name}: {wrong.flat[0]} was given; expected accuracies as shares from 0 to 1. Divide percentages by "
             "100, and leave out what was not measured."
         )
 
@@ -213,8 +216,9 @@ def opd_by_position(final_task_accuracies: ArrayLike) -> Matrix:
 
     Parameters
     ----------
-    final_task_accuracies : ``(n_orders, n_tasks)``, the accuracy on each task after the last one; the last row of
-        :func:`task_matrix` for each order.
+    final_task_accuracies : ndarray
+        ``(n_orders, n_tasks)``, the accuracy on each task after the last one; the last row of :func:`task_matrix` for
+        each order.
 
     Examples
     --------
@@ -251,8 +255,9 @@ def opd_by_class(final_class_accuracies: ArrayLike) -> Matrix:
 
     Parameters
     ----------
-    final_class_accuracies : ``(n_orders, n_classes)``; a column is the same class in every row, unlike the columns of
-        a run's table, which follow the order of that run.
+    final_class_accuracies : ndarray
+        ``(n_orders, n_classes)``; a column is the same class in every row, unlike the columns of a run's table, which
+        follow the order of that run.
 
     Examples
     --------
@@ -266,7 +271,7 @@ def _by_order(accuracies: ArrayLike, name: str) -> Matrix:
     found = np.asarray(accuracies, dtype=np.float64)
     if found.ndim != 2 or len(found) < 2 or found.shape[1] == 0:
         raise InputError(
-            f"{name} {found.shape} were given; expected is one row for each order, and at least two: a single order "
+            f"{name} {found.shape} were given; expected one row for each order, and at least two: a single order "
             "tells nothing about the difference between orders."
         )
     _check_shares(found, name)
@@ -279,10 +284,14 @@ class OrderSpread:
 
     Attributes
     ----------
-    mean, sd : over orders; ``sd`` is that of a sample (n − 1), NaN for a single order.
-    range : best minus worst.
-    worst, best : the lowest and the highest.
-    cvar : the mean of the worst quarter of the orders; where that is no whole number of orders, the last one counts in
+    mean, sd : float
+        Over orders; ``sd`` is that of a sample (n − 1), NaN for a single order.
+    range : float
+        Best minus worst.
+    worst, best : float
+        The lowest and the highest.
+    cvar : float
+        The mean of the worst quarter of the orders; where that is no whole number of orders, the last one counts in
         part. Up to four orders it is ``worst``.
     """
 
@@ -349,7 +358,7 @@ def _equally_long(**arrays: ArrayLike) -> list[NDArray[Any]]:
     found = [np.asarray(array) for array in arrays.values()]
     if found[0].ndim != 1 or len(found[0]) == 0 or len({array.shape for array in found}) > 1:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(arrays, found, strict=True))
-        raise InputError(f"{shapes} were given; expected are 1-D arrays, equally long, not empty.")
+        raise InputError(f"{shapes} were given; expected 1-D arrays, equally long, not empty.")
     return found
 
 
@@ -384,10 +393,14 @@ class PairedComparison:
 
     Attributes
     ----------
-    mean_difference : of the results.
-    low, high : ends of its confidence interval; NaN for a single pair.
-    p_value : of the two-sided paired t test; NaN for a single pair.
-    wins, ties, losses : how often the first was higher, equal or lower.
+    mean_difference : float
+        Of the results.
+    low, high : float
+        Ends of its confidence interval; NaN for a single pair.
+    p_value : float
+        Of the two-sided paired t test; NaN for a single pair.
+    wins, ties, losses : int
+        How often the first was higher, equal or lower.
     """
 
     mean_difference: float
@@ -412,7 +425,7 @@ def paired_comparison(a: ArrayLike, b: ArrayLike, level: float = 0.95) -> Paired
     """
     first, second = _sample(a, "a"), _sample(b, "b")
     if first.shape != second.shape:
-        raise InputError(f"a {first.shape} and b {second.shape} were given; expected are results of the same cases.")
+        raise InputError(f"a {first.shape} and b {second.shape} were given; expected results of the same cases.")
     differences = first - second
     differences[np.abs(differences) <= _ROUNDING] = 0.0
     if np.ptp(differences) <= _ROUNDING:
@@ -433,7 +446,7 @@ def _p_value(differences: Matrix) -> float:
 def _t_quantile(n: int, level: float) -> float:
     """``t`` for which a Student variable of n − 1 degrees of freedom is within ±t with probability ``level``."""
     if not 0 < level < 1:
-        raise InputError(f"level={level!r} was given; expected is a probability between 0 and 1, such as 0.95.")
+        raise InputError(f"level={level!r} was given; expected a probability between 0 and 1, such as 0.95.")
     return float(stdtrit(n - 1, (1 + level) / 2)) if n > 1 else float("nan")
 
 
@@ -449,7 +462,7 @@ def _sample(values: ArrayLike, name: str) -> Matrix:
     found = np.array(values, dtype=np.float64)
     if found.ndim != 1 or found.size == 0 or not np.isfinite(found).all():
         raise InputError(
-            f"{name} of shape {found.shape} were given; expected are finite numbers (n,), at least one of them. Leave "
+            f"{name} of shape {found.shape} were given; expected finite numbers (n,), at least one of them. Leave "
             "out what was not measured."
         )
     return found

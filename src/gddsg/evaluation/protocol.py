@@ -7,7 +7,6 @@ a perfect identification of groups would give.
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,10 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gddsg.core.similarity_graph import Label
+from gddsg.core.label import Label
+from gddsg.data.dataset import Inputs
 from gddsg.data.stream import Stream
 from gddsg.errors import InputError
 from gddsg.evaluation.metrics import accuracy_in_group, class_accuracies, expected_calibration_error, group_accuracy
+from gddsg.learners.base import pickled_bytes
 
 Labels = NDArray[Any]
 
@@ -31,24 +32,27 @@ _CONFUSIONS = 20
 class TestPool:
     """Test samples of all classes seen so far, in random order.
 
-    A protocol that does not leak looks at ``features`` alone.
+    A protocol that does not leak looks at ``inputs`` alone.
 
     Attributes
     ----------
-    features : ``(n_samples, feature_dim)``.
-    labels : ``(n_samples,)``, the truth.
-    tasks : the classes of every task so far.
+    inputs : Inputs
+        Features or images.
+    labels : ndarray
+        ``(n_samples,)``, the truth.
+    tasks : tuple of tuple
+        The classes of every task so far.
     """
 
     __test__ = False  # not a test case, whatever pytest makes of the name
 
-    features: NDArray[np.float32]
+    inputs: Inputs
     labels: Labels
     tasks: tuple[tuple[Label, ...], ...]
 
     def rows(self, chosen: NDArray[Any]) -> TestPool:
         """Some of the samples."""
-        return TestPool(self.features[chosen], self.labels[chosen], self.tasks)
+        return TestPool(self.inputs[chosen], self.labels[chosen], self.tasks)
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,14 @@ class Protocol:
 
     Attributes
     ----------
-    name : what records and reports call it.
-    predict : labels predicted for a pool.
-    identify : groups predicted for a pool, by a learner that has groups; None where nothing is identified.
-    leaks : what it tells the learner that nobody knows in use; empty for an honest one.
+    name : str
+        What records and reports call it.
+    predict : callable
+        Labels predicted for a pool.
+    identify : callable or None
+        Groups predicted for a pool, by a learner that has groups; None where nothing is identified.
+    leaks : str
+        What it tells the learner that nobody knows in use; empty for an honest one.
     """
 
     name: str
@@ -75,11 +83,16 @@ class StepResult:
 
     Attributes
     ----------
-    accuracies : accuracy of every class seen, in order of appearance.
-    seconds_learning, seconds_predicting : wall-clock time of learning since the result before, and of testing.
-    state_bytes : what the learner carries from this task to the next.
-    groups : number of class groups; None for a learner without groups.
-    labels, predictions : of the test pool.
+    accuracies : ndarray
+        Accuracy of every class seen, in order of appearance.
+    seconds_learning, seconds_predicting : float
+        Wall-clock time of learning since the result before, and of testing.
+    state_bytes : int
+        What the learner carries from this task to the next.
+    groups : int or None
+        Number of class groups; None for a learner without groups.
+    labels, predictions : ndarray
+        Of the test pool.
     """
 
     accuracies: NDArray[np.float64]
@@ -99,13 +112,13 @@ class StepResult:
 
 
 def _honest(learner: Any, pool: TestPool) -> Labels:
-    return np.asarray(learner.predict(pool.features))
+    return np.asarray(learner.predict(pool.inputs))
 
 
 def _released(learner: Any, pool: TestPool) -> Labels:
     if not hasattr(learner, "predict_knowing_task"):
         raise InputError(
-            f"The protocol 'released' was given a {type(learner).__name__}; expected is the released recipe, "
+            f"The protocol 'released' was given a {type(learner).__name__}; expected the released recipe, "
             "ReleasedRecipe, which alone wants to be told the task of a test sample."
         )
     return _task_by_task(learner.predict_knowing_task, pool, pool.labels.dtype)
@@ -120,7 +133,7 @@ def _task_by_task(ask: Callable[..., Labels], pool: TestPool, dtype: np.dtype[An
     for classes in pool.tasks:
         own = np.isin(pool.labels, list(classes))  # this is the leak: the truth decides whose prototypes are used
         if own.any():
-            answers[own] = ask(pool.features[own], classes)
+            answers[own] = ask(pool.inputs[own], classes)
     return answers
 
 
@@ -129,7 +142,7 @@ def _oracle_group(learner: Any, pool: TestPool) -> Labels:
         raise InputError(
             f"The protocol 'oracle-group' was given a {type(learner).__name__}, which has no groups; use it with GDDSG."
         )
-    return np.asarray(learner.predict_in_group(pool.features, _true_groups(learner, pool.labels)))
+    return np.asarray(learner.predict_in_group(pool.inputs, _true_groups(learner, pool.labels)))
 
 
 def _true_groups(learner: Any, labels: Labels) -> NDArray[np.int64]:
@@ -137,7 +150,7 @@ def _true_groups(learner: Any, labels: Labels) -> NDArray[np.int64]:
     return np.array([group_of[label] for label in labels.tolist()], dtype=np.int64)
 
 
-HONEST = Protocol("honest", _honest, lambda learner, pool: np.asarray(learner.predict_group(pool.features)))
+HONEST = Protocol("honest", _honest, lambda learner, pool: np.asarray(learner.predict_group(pool.inputs)))
 RELEASED = Protocol("released", _released, _released_groups, leaks="the task of each test sample is told")
 ORACLE_GROUP = Protocol("oracle-group", _oracle_group, None, leaks="the group of each test sample is told: a bound")
 
@@ -151,7 +164,7 @@ def shuffled_pool(stream: Stream, step: int, seed: int) -> TestPool:
     tasks = tuple(tuple(stream.order[a:b]) for a, b in zip([0, *ends[:-1]], ends, strict=True))
     rows = np.flatnonzero(np.isin(stream.test_labels, list(stream.seen(step))))
     rows = np.random.default_rng([seed, step]).permutation(rows)
-    return TestPool(stream.test_features[rows], stream.test_labels[rows], tasks)
+    return TestPool(stream.test_inputs[rows], stream.test_labels[rows], tasks)
 
 
 def evaluate_stream(
@@ -161,20 +174,25 @@ def evaluate_stream(
 
     Parameters
     ----------
-    learner : unfitted; has ``partial_fit(X, y)`` and what the protocol asks of it.
-    stream : the tasks, and the test samples.
-    protocol : how predictions are asked for.
-    seed : of the shuffling of the test samples.
-    only_last : test after the last task only.
+    learner : object
+        Unfitted; has ``partial_fit(X, y)`` and what the protocol asks of it.
+    stream : Stream
+        The tasks, and the test samples; of features or of images, whatever the learner takes.
+    protocol : Protocol
+        How predictions are asked for.
+    seed : int
+        Of the shuffling of the test samples.
+    only_last : bool
+        Test after the last task only.
     """
     learning = 0.0
     for step, task in enumerate(stream.tasks()):
         start = perf_counter()
-        learner.partial_fit(task.features, task.labels)
+        learner.partial_fit(task.inputs, task.labels)
         learning += perf_counter() - start
         if only_last and step < len(stream.sizes) - 1:
             continue
-        pool, size = shuffled_pool(stream, step, seed), state_bytes(learner)
+        pool, size = shuffled_pool(stream, step, seed), int(_state_bytes(learner))
         start = perf_counter()
         predictions = protocol.predict(learner, pool)
         predicting = perf_counter() - start
@@ -196,11 +214,22 @@ def closing_metrics(
 ) -> dict[str, float]:
     """What can be told of a learner of the last task: calibration, and how well it identifies groups; as shares.
 
-    ``last`` is the last result of :func:`evaluate_stream` with the same seed.
+    Parameters
+    ----------
+    learner : object
+        As :func:`evaluate_stream` left it.
+    stream : Stream
+        The same as there.
+    last : StepResult
+        The last result of :func:`evaluate_stream`.
+    protocol : Protocol
+        The same as there.
+    seed : int
+        The same as there.
     """
     pool, found = shuffled_pool(stream, len(stream.sizes) - 1, seed), {}
     if protocol is HONEST and hasattr(learner, "predict_proba"):
-        found["ECE"] = expected_calibration_error(learner.predict_proba(pool.features), pool.labels, learner.classes_)
+        found["ECE"] = expected_calibration_error(learner.predict_proba(pool.inputs), pool.labels, learner.classes_)
     if protocol.identify is not None and hasattr(learner, "class_groups_"):
         truth, guess = _true_groups(learner, pool.labels), protocol.identify(learner, pool)
         found["group_accuracy"] = group_accuracy(truth, guess)
@@ -208,19 +237,6 @@ def closing_metrics(
     return found
 
 
-def state_bytes(learner: Any) -> int:
-    """How much a learner carries on: the size of its pickle, which is written nowhere."""
-    counter = _Counter()
-    pickle.Pickler(counter, protocol=5).dump(learner)
-    return counter.size
-
-
-class _Counter:
-    """A file that keeps only its size."""
-
-    def __init__(self) -> None:
-        self.size = 0
-
-    def write(self, data: Any) -> int:
-        self.size += memoryview(data).nbytes
-        return memoryview(data).nbytes
+def _state_bytes(learner: Any) -> int:
+    """What a learner says it carries on; the size of its pickle where it is no :class:`gddsg.learners.Learner`."""
+    return int(learner.state_bytes()) if hasattr(learner, "state_bytes") else pickled_bytes(learner)
