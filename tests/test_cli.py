@@ -99,7 +99,7 @@ def test_predict_rejects_the_unknown(learnt, tmp_path, glyph_folder):
     assert "unknown" in run("predict", learnt, tmp_path / "rings.png", "--reject", 0.99).output
     known = json.loads(run("predict", learnt, glyph_folder / "train", "--json", "--reject", 0.99).stdout)
     assert sum(one["label"] != "unknown" for one in known) >= 60
-    assert "expected is the share" in run("predict", learnt, tmp_path / "rings.png", "--reject", 7, code=1).stderr
+    assert "expected the share" in run("predict", learnt, tmp_path / "rings.png", "--reject", 7, code=1).stderr
 
 
 def test_evaluate(learnt, glyph_folder):

@@ -10,9 +10,10 @@ import numpy as np
 import onnxruntime
 import torch
 
+from gddsg.core.model import Model
+from gddsg.core.network import PredictionNetwork
 from gddsg.errors import InputError, ModelFileError
 from gddsg.files import replace_file
-from gddsg.learners.gddsg import GDDSG
 from gddsg.onnx_export import onnx_bytes
 
 LARGEST_GAP = 1e-5
@@ -20,18 +21,32 @@ _LARGEST_PROTOBUF = 2_000_000_000
 _PROBES = 64
 
 
-def export_onnx(model: GDDSG, path: str | PathLike[str]) -> float:
+def export_onnx(model: Model, path: str | PathLike[str]) -> float:
     """Write ``features (n, n_features) float32 → probabilities (n, n_classes) float64`` as an ONNX file.
 
     The names of the classes are in the file's metadata, ``classes``, as JSON. The network is run in ONNX Runtime before
-    anything is written; the largest difference between its probabilities and the model's is returned.
+    anything is written.
+
+    Parameters
+    ----------
+    model : Model
+        That has learnt something; of a :class:`gddsg.GDDSG` it is ``model_``.
+    path : str or path-like
+        Of the ONNX file.
+
+    Returns
+    -------
+    gap : float
+        Largest difference between the network's probabilities and the model's.
     """
-    network = model.network()
+    if model.feature_dim is None:
+        raise InputError("This model has learnt no class, so there is nothing to export. Learn some first.")
+    network = prediction_network(model)
     size = sum(buffer.nbytes for buffer in network.buffers())
     if size > _LARGEST_PROTOBUF:
         raise InputError(f"The network would take {size / 1e9:.1f} GB; an ONNX file holds 2. Learn with a lower rank.")
-    metadata = {"classes": json.dumps(model.classes_.tolist(), ensure_ascii=False)}
-    probe = torch.zeros(2, model.n_features_in_)
+    metadata = {"classes": json.dumps(model.labels, ensure_ascii=False)}
+    probe = torch.zeros(2, model.feature_dim)
     content = onnx_bytes(network, probe, ("features", "probabilities"), metadata, batches=True)
     gap = _largest_gap(content, model)
     if not gap <= LARGEST_GAP:
@@ -43,15 +58,31 @@ def export_onnx(model: GDDSG, path: str | PathLike[str]) -> float:
     return gap
 
 
-def _largest_gap(content: bytes, model: GDDSG) -> float:
+def prediction_network(model: Model) -> PredictionNetwork:
+    """A model's predictor as one torch network: features ``(n, n_features)`` float32 to probabilities.
+
+    Parameters
+    ----------
+    model : Model
+        One that identifies groups by evidence.
+    """
+    if model.settings.identification != "evidence":
+        raise InputError(
+            f"identification={model.settings.identification!r} cannot be exported; only 'evidence' is a network."
+        )
+    return PredictionNetwork(model.predictor).eval()
+
+
+def _largest_gap(content: bytes, model: Model) -> float:
     """On samples near the classes, between them and far from all of them."""
     rng = np.random.default_rng(0)
-    centres = np.stack([card.feature_sum.numpy() / card.count for card in model.cards_.values()])
+    centres = np.stack([card.centroid.numpy() for card in model.cards.values()])
     picked = centres[rng.integers(len(centres), size=(_PROBES, 2))]
     share = rng.random((_PROBES, 1))
     between = share * picked[:, 0] + (1 - share) * picked[:, 1]
     noise = rng.standard_normal(between.shape) * centres.std() * rng.choice([0.01, 0.3, 3.0], (_PROBES, 1))
     probes = np.abs(between + noise) if (centres >= 0).all() else between + noise
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    found = session.run(None, {"features": probes.astype(np.float32)})[0]
-    return float(np.abs(found - model.predict_proba(probes.astype(np.float32))).max())
+    probes = probes.astype(np.float32)
+    found = session.run(None, {"features": probes})[0]
+    return float(np.abs(found - np.exp(model.predictor.predict_log_proba(probes))).max())

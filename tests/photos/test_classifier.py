@@ -20,12 +20,15 @@ from tiny_backbone import Means
 
 from gddsg import GDDSG
 from gddsg.backbones.feature_cache import FeatureCache
+from gddsg.core.once import Lazy
 from gddsg.data.dataset import ImageDataset, PhotoListing
 from gddsg.data.photo import Photo
 from gddsg.errors import BackboneError, DataError, InputError, ModelFileError, UnknownClassError
 from gddsg.photos import PhotoClassifier, embed_dataset, embed_photos, merge_models
-from gddsg.photos import classifier as module
-from gddsg.photos.embedding import recall_or_embed
+from gddsg.photos import model_backbone as module
+from gddsg.photos.embedding import Embedder
+from gddsg.photos.shared_model import SharedModel
+from gddsg.store import read_model
 
 COLOURS = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200), "grey": (120, 120, 120)}
 
@@ -97,7 +100,7 @@ def test_known_photos_are_not_embedded_even_if_the_cache_was_cleared(classifier,
     assert report.known == 32
     assert report.new_classes == ()
     assert means.seen - before == report.computed == 4
-    assert classifier.model.cards_["red"].count == 10
+    assert classifier.model.cards["red"].count == 10
 
 
 def test_where_nothing_is_new_there_is_neither_backbone_nor_lock(classifier, photos, monkeypatch):
@@ -111,12 +114,9 @@ def test_where_nothing_is_new_there_is_neither_backbone_nor_lock(classifier, pho
     (photos / "grey" / "red.png").write_bytes((photos / "red" / "0.png").read_bytes())
     for label in ("green", "grey"):  # damaged files contradict nothing
         (photos / label / "nonsense.png").write_bytes(b"nonsense")
-    with monkeypatch.context() as the_long_way:
-        the_long_way.setattr(module, "if_nothing_is_new", lambda rest, learnt_as: None)
-        expected = classifier.learn(photos)
+    expected = classifier.learn(photos)
     monkeypatch.setattr(module, "load_backbone", lambda name, device=None: pytest.fail("the backbone was loaded"))
-    monkeypatch.setattr(PhotoClassifier, "_locked", lambda self: pytest.fail("the model was locked"))
-    classifier.cache.clear()
+    monkeypatch.setattr(SharedModel, "lock", lambda self: pytest.fail("the model was locked"))
     report = PhotoClassifier(classifier.path, cache=classifier.cache).learn(photos)
     assert report == replace(expected, computed=0)
     assert (report.learnt, report.known) == ({}, 32)
@@ -133,39 +133,46 @@ def test_a_class_forgotten_while_others_are_embedded_is_learnt_again(classifier,
     classifier.learn(photos / "red", photos / "blue")
 
     def intrude(done, total):
-        if done == total and "red" in GDDSG.load(classifier.path).classes_:
+        if done == total and "red" in read_model(classifier.path).labels:
             PhotoClassifier(classifier.path, cache=classifier.cache).forget("red")
 
     report = classifier.learn(photos, progress=intrude)
     assert report.learnt == {"green": 8, "grey": 8, "red": 8}
     assert report.known == 8
-    assert classifier.model.classes_.tolist() == sorted(COLOURS)
+    assert classifier.model.labels == tuple(sorted(COLOURS))
 
 
 def test_progress_counts_known_photos_too(classifier, photos):
     classifier.learn(photos / "red")
-    steps = []
-    classifier.learn(photos, progress=lambda *step: steps.append(step))
-    assert steps == [(done, 32) for done in range(9, 33)]
+    for computed in (24, 0):
+        steps = []
+        assert classifier.learn(photos, progress=lambda *step, to=steps: to.append(step)).computed == computed
+        assert steps == sorted(steps)
+        assert steps[-1] == (32, 32)
+        assert len(steps) >= computed
 
 
-AGAIN = """
-import sys
-from gddsg.cli import app
-app(["learn", *sys.argv[1:]], standalone_mode=False)
-heavy = {"torch", "sklearn", "scipy", "onnxruntime", "matplotlib"} & set(sys.modules)
-sys.exit(f"{sorted(heavy)} were imported" if heavy else 0)
-"""
+def test_each_photo_is_read_once(classifier, photos, monkeypatch):
+    reads, read = Counter(), Photo.read
+    monkeypatch.setattr(Photo, "read", lambda photo: reads.update([photo.name]) or read(photo))
+    spoil(photos)
+    (photos / "grey" / "0.png").write_bytes((photos / "red" / "0.png").read_bytes())  # under two labels
+    classifier.learn(photos / "red", photos / "blue")
+    assert set(reads.values()) == {1}
+    for _ in range(2):  # known, contradictory, new and damaged ones, then all of them seen before
+        reads.clear()
+        classifier.learn(photos)
+        assert len(reads) == 34
+        assert set(reads.values()) == {1}
 
 
-def test_learning_again_imports_nothing_slow(classifier, photos):
+def test_damaged_photos_alone_load_no_backbone(classifier, photos, monkeypatch):
     classifier.learn(photos)
-    command = [sys.executable, "-c", AGAIN, classifier.path, photos]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "32 photos had been learnt before" in done.stdout
-    refused = subprocess.run([*command, "--backbone", "vit-b16"], capture_output=True, text=True, check=False)
-    assert "learnt with the backbone means, and vit-b16 was asked for" in refused.stderr
+    spoil(photos)
+    classifier.cache.clear()
+    monkeypatch.setattr(module, "load_backbone", lambda name, device=None: pytest.fail("the backbone was loaded"))
+    report = PhotoClassifier(classifier.path, cache=classifier.cache).learn(photos)
+    assert (report.learnt, report.known, len(report.skipped)) == ({}, 32, 4)
 
 
 def test_a_copy_of_a_photo_is_the_same_photo(classifier, photos):
@@ -189,7 +196,7 @@ def test_more_photos_of_a_known_class(classifier, photos, tmp_path):
     report = classifier.learn(write_photos(tmp_path / "more", ["red"], n=3, first=50))
     assert report.learnt == {"red": 3}
     assert report.new_classes == ()
-    assert classifier.model.cards_["red"].count == 11
+    assert classifier.model.cards["red"].count == 11
 
 
 def test_a_photo_under_two_labels_is_learnt_under_none(classifier, photos):
@@ -225,7 +232,7 @@ def test_what_cannot_be_read_is_skipped_and_listed(classifier, photos):
     spoil(photos)
     report = classifier.learn(photos)
     assert sum(report.learnt.values()) == 32
-    assert "lonely" not in classifier.model.classes_
+    assert "lonely" not in classifier.model.labels
     reasons = {one.name.split("/")[-1]: one.reason for one in report.skipped}
     assert set(reasons) == {"broken.png", "empty.jpg", "notes.txt", "lonely"}
     assert "damaged" in reasons["broken.png"]
@@ -265,7 +272,7 @@ def test_unicode_names(classifier, photos):
     name = unicodedata.normalize("NFD", "été 日本")
     (photos / "red").rename(photos / name)
     classifier.learn(photos)
-    assert unicodedata.normalize("NFC", name) in classifier.model.classes_
+    assert unicodedata.normalize("NFC", name) in classifier.model.labels
 
 
 def test_unknown_photos_are_rejected(classifier, photos, tmp_path):
@@ -315,9 +322,9 @@ def test_lists_and_folders_together(classifier, photos, tmp_path):
 def test_forget_and_rename(classifier, photos):
     classifier.learn(photos)
     classifier.forget("red", "grey")
-    assert classifier.model.classes_.tolist() == ["blue", "green"]
+    assert classifier.model.labels == ("blue", "green")
     classifier.rename("blue", "azure")
-    assert classifier.model.classes_.tolist() == ["azure", "green"]
+    assert classifier.model.labels == ("azure", "green")
     report = classifier.learn(photos / "red")
     assert report.learnt == {"red": 8}  # a forgotten class can be learnt anew
 
@@ -332,7 +339,7 @@ def test_changes_are_all_or_nothing(classifier, photos):
     with pytest.raises(InputError, match="already"):
         classifier.rename("red", "blue")
     assert classifier.path.read_bytes() == before
-    assert len(classifier.model.classes_) == 4
+    assert len(classifier.model.labels) == 4
 
 
 def test_merging_models(tmp_path, means, photos):
@@ -343,7 +350,7 @@ def test_merging_models(tmp_path, means, photos):
             part = PhotoClassifier(paths[-1], cache=cache, settings={"projection_dim": 64})
             part.learn(*(photos / colour for colour in colours))
         merged = merge_models(paths, tmp_path / "all.gddsg")
-        assert merged.classes_.tolist() == sorted(COLOURS)
+        assert merged.labels == tuple(sorted(COLOURS))
         whole = PhotoClassifier(tmp_path / "whole.gddsg", cache=cache, settings={"projection_dim": 64})
         whole.learn(photos)
     assert (tmp_path / "all.gddsg").read_bytes() == (tmp_path / "whole.gddsg").read_bytes()
@@ -358,7 +365,7 @@ def test_merging_models(tmp_path, means, photos):
 
 def test_a_model_is_tied_to_its_backbone(classifier, photos, means, monkeypatch, tmp_path):
     classifier.learn(photos)
-    assert classifier.model.backbone == "means@0123456789abcdef"
+    assert classifier.model.settings.backbone == "means@0123456789abcdef"
     with pytest.raises(BackboneError, match="learnt with the backbone means, and vit-b16 was asked for"):
         PhotoClassifier(classifier.path, backbone="vit-b16").learn(photos)
     monkeypatch.setattr(means, "fingerprint", "fedcba9876543210")
@@ -397,7 +404,7 @@ def test_features_of_two_backbones_never_meet_even_in_a_race(classifier, photos,
     assert classifier.backbone is means
     with pytest.raises(BackboneError, match="is now a model of the backbone other@1"):
         classifier.learn(photos, progress=intrude)
-    assert GDDSG.load(classifier.path).classes_.tolist() == ["a", "b"]
+    assert read_model(classifier.path).labels == ("a", "b")
     for use in (classifier.predict, classifier.evaluate):
         with pytest.raises(BackboneError, match="other@1"):
             use(photos)
@@ -413,6 +420,30 @@ def test_a_model_of_bare_features_takes_no_photos(tmp_path, photos):
     GDDSG(projection_dim=8).fit(np.eye(4), [0, 0, 1, 1]).save(tmp_path / "bare.gddsg")
     with pytest.raises(BackboneError, match="unknown backbone"):
         PhotoClassifier(tmp_path / "bare.gddsg").learn(photos)
+
+
+def test_a_model_whose_classes_are_numbers_predicts_but_takes_no_names(classifier, photos):
+    model = GDDSG(projection_dim=8, backbone=Means().identity)
+    model.fit(np.random.default_rng(0).random((8, 24)), [3] * 4 + [5] * 4).save(classifier.path)
+    with pytest.raises(InputError, match="mixed type"):
+        classifier.learn(photos)
+    predictions, _ = classifier.predict(photos)
+    assert {one.label for one in predictions} <= {"3", "5"}
+    assert classifier.evaluate(photos).unlearnt == tuple(sorted(COLOURS))
+
+
+def test_features_that_no_learner_can_use_are_refused(classifier, photos, means, monkeypatch):
+    monkeypatch.setattr(means, "embed", lambda images: np.full((len(images), 24), np.nan, dtype=np.float32))
+    with pytest.raises(InputError, match="NaN"):
+        classifier.learn(photos)
+    assert not classifier.path.exists()
+
+
+def test_settings_that_make_no_sense_are_refused_before_the_work(means, photos, tmp_path):
+    classifier = PhotoClassifier(tmp_path / "m.gddsg", settings={"rank": 0})
+    with pytest.raises(InputError, match="rank=0 was given; expected a whole number"):
+        classifier.learn(photos)
+    assert means.seen == 0
 
 
 def test_there_must_be_a_model_to_predict(classifier, photos):
@@ -435,7 +466,7 @@ def test_batches_give_what_single_photos_give(photos):
     one, many = (embed_photos(listing, Means(batch_size)) for batch_size in (1, 5))
     np.testing.assert_allclose(one.features, many.features, atol=1e-6)
     assert one.photos == many.photos
-    assert one.keys == many.keys
+    assert one.samples == many.samples
     assert [s.name for s in one.skipped] == [s.name for s in many.skipped] == [str(photos / "red" / "3.png")]
     assert one.computed == many.computed == 31
 
@@ -460,11 +491,10 @@ def test_features_are_the_same_from_the_cache_and_anew(photos, tmp_path, cached)
     expected, steps, loaded = embed_photos(listing, Means()), [], []
     with FeatureCache(tmp_path / "cache") as cache:
         embed_photos([listing[i] for i in cached], Means(), cache)
-        found = recall_or_embed(
-            listing, Means.fingerprint, lambda: loaded.append(Means()) or loaded[0], cache, lambda *s: steps.append(s)
-        )
+        backbone = Lazy(lambda: loaded.append(Means()) or loaded[0])
+        found = Embedder(Means.fingerprint, backbone, cache).embed(listing, progress=lambda *s: steps.append(s))
     np.testing.assert_array_equal(found.features, expected.features)
-    assert (found.photos, found.keys) == (expected.photos, expected.keys)
+    assert (found.photos, found.samples) == (expected.photos, expected.samples)
     assert found.computed == sum(backbone.seen for backbone in loaded) == 32 - len(cached)
     assert len(loaded) == (found.computed > 0)
     assert steps == sorted(steps)
@@ -524,7 +554,40 @@ def test_concurrent_learners_lose_nothing(photos, tmp_path, means):
         thread.start()
     for thread in threads:
         thread.join()
-    assert GDDSG.load(tmp_path / "m.gddsg").classes_.tolist() == sorted(COLOURS)
+    assert read_model(tmp_path / "m.gddsg").labels == tuple(sorted(COLOURS))
+
+
+def test_threads_predict_by_one_model_while_another_learns_and_forgets(classifier, photos, tmp_path):
+    fresh = write_photos(tmp_path / "fresh", n=3, first=500)
+    classifier.learn(photos / "red", photos / "blue")
+    few = classifier.predict(fresh, reject=0.99)
+    classifier.learn(photos / "green")
+    more = classifier.predict(fresh, reject=0.99)
+    assert few != more
+    answers, errors, done = [], [], threading.Event()
+
+    def ask():
+        try:
+            while not done.is_set():
+                answers.append(classifier.predict(fresh, reject=0.99))
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(20):
+            classifier.forget("green")
+            classifier.learn(photos / "green")
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert errors == []
+    assert all(answer in (few, more) for answer in answers)
+    assert few in answers
+    assert more in answers
 
 
 KILLED = """
@@ -533,8 +596,8 @@ sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from tiny_backbone import Means
 from gddsg.backbones.feature_cache import FeatureCache
-from gddsg.photos import PhotoClassifier, classifier as module
-import gddsg.learners.gddsg  # takes seconds; the kills are to hit the work, not the import
+from gddsg.core.once import Lazy
+from gddsg.photos import PhotoClassifier, model_backbone as module
 module.load_backbone = lambda name, device=None: Means()
 folder = Path(sys.argv[2])
 with FeatureCache(folder / "cache") as cache:
@@ -562,9 +625,9 @@ def kill_while_learning(tmp_path, photos, rounds, seed):
         if "confirmed" in out:
             confirmed.add(colour)
         if confirmed:
-            assert confirmed <= set(GDDSG.load(tmp_path / "m.gddsg").classes_.tolist())
+            assert confirmed <= set(read_model(tmp_path / "m.gddsg").labels)
         elif (tmp_path / "m.gddsg").exists():
-            GDDSG.load(tmp_path / "m.gddsg")
+            read_model(tmp_path / "m.gddsg")
     return confirmed, killed
 
 

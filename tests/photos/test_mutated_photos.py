@@ -9,10 +9,9 @@ from PIL import Image
 from tiny_backbone import Means
 
 from gddsg.backbones.feature_cache import FeatureCache
-from gddsg.data.photo import content_key
+from gddsg.data.photo import content_key, identify_sample
 from gddsg.photos import PhotoClassifier
-from gddsg.photos import classifier as module
-from gddsg.photos.recognition import sample_id
+from gddsg.photos import model_backbone as module
 
 KINDS = {"jpg": "JPEG", "png": "PNG", "gif": "GIF", "webp": "WEBP", "bmp": "BMP", "tif": "TIFF"}
 
@@ -63,8 +62,8 @@ def test_a_thousand_mutated_files(tmp_path, monkeypatch):
         classifier = PhotoClassifier(tmp_path / "m.gddsg", cache=cache, settings={"projection_dim": 32})
         report = classifier.learn(tmp_path / "photos")
         predictions, skipped = classifier.predict(tmp_path / "photos")
-    learnt = classifier.model.sample_labels()
-    right = {sample_id(key): label for key, label in label_of.items()}
+    learnt = classifier.model.label_samples()
+    right = {identify_sample(key): label for key, label in label_of.items()}
     assert all(right[sample] == label for sample, label in learnt.items())
     assert Counter(learnt.values()) == report.learnt
     assert sum(report.learnt.values()) + report.known + len(report.skipped) == files

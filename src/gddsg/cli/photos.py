@@ -16,8 +16,8 @@ import typer
 from gddsg.cli.console import AsJson, Commands, busy, counted, err, escaped, new_table, out, print_json, progress_bar
 
 if TYPE_CHECKING:  # the heavy parts are imported by the commands that need them, so that --help comes at once
+    from gddsg.core.model import Model
     from gddsg.data.dataset import Skipped
-    from gddsg.learners.gddsg import GDDSG
     from gddsg.photos import PhotoClassifier
 
 _SHOWN = 10
@@ -31,7 +31,7 @@ app = typer.Typer(
     epilog="Examples:  gddsg learn animals.gddsg photos/   ·   gddsg predict animals.gddsg garden.jpg   ·   gddsg demo",
 )
 
-Model = Annotated[Path, typer.Argument(help="Model file.", metavar="MODEL")]
+ModelFile = Annotated[Path, typer.Argument(help="Model file.", metavar="MODEL")]
 Folders = Annotated[
     list[Path],
     typer.Argument(help="Folders of photos, one class a folder; or lists, path,label.csv.", metavar="FOLDER..."),
@@ -63,7 +63,7 @@ def main(
 
 @app.command(epilog="Examples:  gddsg learn pets.gddsg photos/   ·   gddsg learn pets.gddsg photos/cat photos/dog")
 def learn(
-    model: Model,
+    model: ModelFile,
     folders: Folders,
     backbone: Annotated[
         str | None,
@@ -103,7 +103,7 @@ class Format(StrEnum):
 
 @app.command(epilog="Examples:  gddsg predict animals.gddsg garden.jpg   ·   gddsg predict animals.gddsg inbox/ --csv")
 def predict(
-    model: Model,
+    model: ModelFile,
     images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.", metavar="IMAGE|FOLDER...")],
     top: Annotated[int, typer.Option(min=1, help="How many classes to name.")] = 3,
     reject: Reject = None,
@@ -133,7 +133,7 @@ def predict(
 
 @app.command(epilog="Example:  gddsg evaluate animals.gddsg photos/")
 def evaluate(
-    model: Model,
+    model: ModelFile,
     folders: Folders,
     reject: Reject = None,
     as_json: AsJson = False,
@@ -168,28 +168,28 @@ def evaluate(
 
 @app.command(epilog="Example:  gddsg inspect animals.gddsg --graph look-alikes.html")
 def inspect(
-    model: Model,
+    model: ModelFile,
     graph: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the coloured similarity graph: .png or .html.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """What a model knows: classes, numbers of photos, groups, closest rivals, size."""
-    from gddsg.learners.gddsg import GDDSG
+    from gddsg.store import read_model
 
-    learnt = GDDSG.load(model)
-    rows = _class_rows(learnt)
+    learnt = read_model(model)
+    rows, settings = _class_rows(learnt), learnt.settings
     facts = {
         "classes": len(rows),
-        "groups": len(learnt.class_groups_),
-        "backbone": learnt.backbone,
-        "projection_dim": learnt.projection_dim,
-        "rank": learnt.rank,
+        "groups": len(learnt.groups),
+        "backbone": settings.backbone,
+        "projection_dim": settings.projection_dim,
+        "rank": settings.rank,
         "file_bytes": model.stat().st_size,
     }
     summary = (
-        f"{counted(len(rows), 'class', 'classes')} in {counted(len(learnt.class_groups_), 'group')}, backbone "
-        f"{learnt.backbone or 'unknown'}, M = {learnt.projection_dim}, {model.stat().st_size / 1e6:.1f} MB."
+        f"{counted(len(rows), 'class', 'classes')} in {counted(len(learnt.groups), 'group')}, backbone "
+        f"{settings.backbone or 'unknown'}, M = {settings.projection_dim}, {model.stat().st_size / 1e6:.1f} MB."
     )
     if graph is not None:
         with busy("Drawing"):
@@ -210,7 +210,7 @@ def inspect(
 
 @app.command(epilog="Example:  gddsg forget animals.gddsg wolf")
 def forget(
-    model: Model, classes: Annotated[list[str], typer.Argument(help="Names of classes.", metavar="CLASS...")]
+    model: ModelFile, classes: Annotated[list[str], typer.Argument(help="Names of classes.", metavar="CLASS...")]
 ) -> None:
     """Delete classes, as if they had never been learnt."""
     with _classifier(model) as classifier:
@@ -219,7 +219,7 @@ def forget(
 
 
 @app.command(epilog='Example:  gddsg rename animals.gddsg wolf "grey wolf"')
-def rename(model: Model, old: str, new: str) -> None:
+def rename(model: ModelFile, old: str, new: str) -> None:
     """Give a class another name."""
     with _classifier(model) as classifier:
         classifier.rename(old, new)
@@ -235,20 +235,20 @@ def merge(
     from gddsg.photos import merge_models
 
     merged = merge_models(models, into)
-    out.print(f"{escaped(into)} knows {counted(len(merged.classes_), 'class', 'classes')}.")
+    out.print(f"{escaped(into)} knows {counted(len(merged.labels), 'class', 'classes')}.")
 
 
 @app.command(epilog="Example:  gddsg export animals.gddsg --onnx animals.onnx")
 def export(
-    model: Model,
+    model: ModelFile,
     onnx: Annotated[Path, typer.Option(help="File to write: features in, probabilities out.")],
 ) -> None:
     """Write the model as an ONNX network, checked to give the same probabilities."""
     from gddsg.export import export_onnx
-    from gddsg.learners.gddsg import GDDSG
+    from gddsg.store import read_model
 
     with busy("Exporting"):
-        gap = export_onnx(GDDSG.load(model), onnx)
+        gap = export_onnx(read_model(model), onnx)
     out.print(f"{escaped(onnx)}: features to probabilities; largest difference to the model {gap:.1e}.")
 
 
@@ -303,9 +303,9 @@ def _classifier(
             err.print(f"[yellow]Features are not kept:[/] {escaped(features.trouble)}")
 
 
-def _class_rows(model: GDDSG) -> list[dict[str, Any]]:
-    graph = model.similarity_graph_
-    group_of = {label: g for g, group in enumerate(model.class_groups_) for label in group}
+def _class_rows(model: Model) -> list[dict[str, Any]]:
+    graph = model.graph
+    group_of = {label: g for g, group in enumerate(model.groups) for label in group}
     rows = []
     for i, label in enumerate(graph.labels):
         others = [(float(graph.distances[i, j]), other) for j, other in enumerate(graph.labels) if j != i]
@@ -313,7 +313,7 @@ def _class_rows(model: GDDSG) -> list[dict[str, Any]]:
         rows.append(
             {
                 "label": label,
-                "samples": model.cards_[label].count,
+                "samples": model.cards[label].count,
                 "group": group_of[label],
                 "closest": closest,
                 "distance": distance,
@@ -323,15 +323,15 @@ def _class_rows(model: GDDSG) -> list[dict[str, Any]]:
     return rows
 
 
-def _draw(model: GDDSG, path: Path) -> None:
+def _draw(model: Model, path: Path) -> None:
     from gddsg.report.graph_page import save_graph_html
     from gddsg.report.graph_picture import save_graph_png
 
     if path.suffix.lower() not in (".png", ".html"):
         raise typer.BadParameter(f"{path} ends in neither .png nor .html.", param_hint="--graph")
-    counts = {label: card.count for label, card in model.cards_.items()}
+    counts = {label: card.count for label, card in model.cards.items()}
     save = save_graph_png if path.suffix.lower() == ".png" else save_graph_html
-    save(path, model.similarity_graph_, model.class_groups_, counts)
+    save(path, model.graph, model.groups, counts)
 
 
 def _print_skipped(skipped: Sequence[Skipped]) -> None:

@@ -1,11 +1,22 @@
-"""Photos in, labels out: everything between image files and a model file."""
+"""Photos in, labels out: everything between image files and a model file.
 
-from gddsg.photos.classifier import PhotoClassifier, merge_models
-from gddsg.photos.embedding import EmbeddedPhotos, embed_dataset, embed_photos
+::
+
+    learn     listing ─▶ model_backbone ─▶ embedding ─▶ sorting ─▶ learning ─▶ shared_model
+    predict              model_backbone ─▶ embedding ─▶ prediction
+    evaluate  listing ─▶ model_backbone ─▶ embedding ─▶ evaluation
+
+:mod:`~gddsg.photos.classifier` puts the steps together; each takes what the one before it gives.
+"""
+
+from gddsg.photos.classifier import PhotoClassifier
+from gddsg.photos.embedding import EmbeddedPhotos, Embedder, embed_dataset, embed_photos
+from gddsg.photos.merging import merge_models
 from gddsg.photos.reports import LearnReport, PhotoEvaluation, PhotoPrediction
 
 __all__ = [
     "EmbeddedPhotos",
+    "Embedder",
     "LearnReport",
     "PhotoClassifier",
     "PhotoEvaluation",

@@ -1,27 +1,25 @@
-"""Photos to features: read, decode, embed, on all cores at once, and no photo twice."""
+"""Photos to features: each photo read once, on all cores at once, and none embedded that need not be."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 
 from gddsg.backbones.base import Array, Backbone, available_cores
 from gddsg.backbones.feature_cache import FeatureCache
+from gddsg.core.once import Lazy
 from gddsg.data.dataset import FeatureDataset, ImageDataset, Skipped
-from gddsg.data.photo import Photo, content_key
+from gddsg.data.photo import Photo, content_key, identify_sample
 from gddsg.errors import PhotoError
-from gddsg.photos.recognition import trouble_with
-from gddsg.photos.threads import READ_AT_ONCE, Progress, in_parts, tell_sometimes
+from gddsg.photos.threads import Progress, map_in_parts
 
-T = TypeVar("T")
-
-_EMBEDDED_AT_ONCE = 8  # photos a thread takes
+_READ_AT_ONCE = 8  # photos whose contents a thread holds: more of them, if large, might fill the memory
 _KEPT_AT_ONCE = 128  # vectors a transaction of the cache: so much work at most is lost by a kill
+_TOLD_AT_ONCE = 64  # of photos only read, for which telling each by itself would take longer than the work
 
 
 @dataclass(frozen=True)
@@ -30,57 +28,177 @@ class EmbeddedPhotos:
 
     Attributes
     ----------
-    photos : those that could be read.
-    keys : SHA-256 of their contents.
-    features : ``(n_photos, feature_dim)`` float32.
-    skipped : those that could not be read, and why.
-    computed : how many were embedded now; the others were in the cache.
+    photos : tuple of Photo
+        Those that have features.
+    samples : tuple of int
+        Their sample ids, see :func:`gddsg.data.photo.identify_sample`.
+    features : ndarray
+        ``(n_photos, feature_dim)`` float32.
+    known : tuple of pair of Photo and int
+        Photos that needed no features, since their samples are known, and their sample ids.
+    skipped : tuple of Skipped
+        Photos that cannot be read or decoded, and why.
+    computed : int
+        How many were embedded now; the features of the others were in the cache.
     """
 
     photos: tuple[Photo, ...]
-    keys: tuple[bytes, ...]
+    samples: tuple[int, ...]
     features: Array
+    known: tuple[tuple[Photo, int], ...]
     skipped: tuple[Skipped, ...]
     computed: int
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Outcome:
+    """What came of a photo: a vector, an image that still has to be embedded, trouble; or nothing where it is known."""
+
     photo: Photo
     key: bytes = b""
     image: Array | None = None
     vector: Array | None = None
     trouble: str = ""
-    new: bool = False
+    computed: bool = False
+
+    @property
+    def sample(self) -> int:
+        return identify_sample(self.key)
+
+
+@dataclass(frozen=True)
+class Embedder:
+    """Gives photos their features: from the cache, or else by the backbone.
+
+    Attributes
+    ----------
+    fingerprint : str
+        Of the backbone.
+    backbone : Lazy of Backbone
+        Loaded for the first photo that can be decoded and is not in the cache, hence perhaps never.
+    cache : FeatureCache or None
+        Where features are looked up and kept.
+    """
+
+    fingerprint: str
+    backbone: Lazy[Backbone]
+    cache: FeatureCache | None = None
+
+    def embed(
+        self, photos: Sequence[Photo], known: Container[int] = (), progress: Progress | None = None
+    ) -> EmbeddedPhotos:
+        """Embed photos; those that cannot be decoded are left out and listed. An interruption keeps what is done.
+
+        Parameters
+        ----------
+        photos : sequence of Photo
+            Each is read once.
+        known : container of int
+            Sample ids of photos that need no features.
+        progress : callable or None
+            Told how far the work is.
+        """
+        done: list[_Outcome] = []
+        fresh: list[_Outcome] = []
+        work = partial(self._process, known=known)
+        try:
+            with closing(map_in_parts(work, photos, _READ_AT_ONCE, available_cores())) as processed:
+                for outcome in self._embed_batches(processed):
+                    done.append(outcome)
+                    if outcome.computed:
+                        fresh.append(outcome)
+                    if len(fresh) >= _KEPT_AT_ONCE:
+                        self._keep(fresh)
+                    _tell(progress, outcome, len(done), len(photos))
+        finally:
+            self._keep(fresh)
+        return _collect(done, self.backbone.peek())
+
+    def _process(self, photos: Sequence[Photo], known: Container[int]) -> list[_Outcome]:
+        """Read some photos, and find or make the features of those that are not known."""
+        read = [_read(photo) for photo in photos]
+        vectors = self._look_up([one.key for one, _ in read if one.key and one.sample not in known])
+        outcomes = []
+        for one, content in read:
+            if one.trouble or one.sample in known:
+                outcomes.append(one)
+            elif one.key in vectors:
+                outcomes.append(replace(one, vector=vectors[one.key]))
+            else:
+                outcomes.append(self._embed_content(one, content))
+        return outcomes
+
+    def _look_up(self, keys: list[bytes]) -> dict[bytes, Array]:
+        """Some photos at once, since asking the cache for each by itself would take longer than all the rest."""
+        return {} if self.cache is None or not keys else self.cache.get_many(keys, self.fingerprint)
+
+    def _embed_content(self, one: _Outcome, content: bytes) -> _Outcome:
+        """Decode a photo and embed it, or leave that to the batch it will be in."""
+        try:
+            if self.backbone.peek() is None:
+                one.photo.image(content, at_least=1)  # a damaged photo is no reason to load a network
+            backbone = self.backbone()
+            image = backbone.preprocess(one.photo.image(content, backbone.preprocess.useful_side))
+        except PhotoError as error:
+            return replace(one, trouble=_describe(one.photo, error))
+        waiting = replace(one, image=image)
+        return waiting if backbone.batch_size > 1 else _embed_images([waiting], backbone)[0]
+
+    def _embed_batches(self, outcomes: Iterator[_Outcome]) -> Iterator[_Outcome]:
+        """The outcomes in their order, images embedded in batches of the size that the backbone wants."""
+        waiting: list[_Outcome] = []
+        images = 0
+        for outcome in outcomes:
+            waiting.append(outcome)
+            images += outcome.image is not None
+            if images == 0 or images == self.backbone().batch_size:
+                yield from _embed_images(waiting, self.backbone()) if images else waiting
+                waiting, images = [], 0
+        yield from _embed_images(waiting, self.backbone()) if images else waiting
+
+    def _keep(self, fresh: list[_Outcome]) -> None:
+        if self.cache is not None and fresh:
+            self.cache.put([(one.key, one.vector) for one in fresh if one.vector is not None], self.fingerprint)
+        fresh.clear()
 
 
 def embed_photos(
     photos: Sequence[Photo], backbone: Backbone, cache: FeatureCache | None = None, progress: Progress | None = None
 ) -> EmbeddedPhotos:
-    """Embed photos; those that cannot be decoded are left out and listed. An interruption keeps what is done."""
-    return recall_or_embed(photos, backbone.fingerprint, lambda: backbone, cache, progress)
+    """Embed photos by a backbone that is loaded already; see :meth:`Embedder.embed`.
 
-
-def recall_or_embed(
-    photos: Sequence[Photo],
-    fingerprint: str,
-    load: Callable[[], Backbone],
-    cache: FeatureCache | None = None,
-    progress: Progress | None = None,
-) -> EmbeddedPhotos:
-    """Like :func:`embed_photos`, but the backbone, of that fingerprint, is loaded only if the cache lacks a photo."""
-    done = [] if cache is None else _recalled(photos, fingerprint, cache, progress)
-    if photos and len(done) == len(photos):
-        return _collected(done, 0)
-    backbone = load()
-    _embed_rest(done, photos, backbone, cache, progress)
-    return _collected(done, backbone.feature_dim)
+    Parameters
+    ----------
+    photos : sequence of Photo
+        Each is read once.
+    backbone : Backbone
+        For those that are not in the cache.
+    cache : FeatureCache or None
+        Where features are looked up and kept.
+    progress : callable or None
+        Told how far the work is.
+    """
+    loaded = Lazy(lambda: backbone)
+    loaded()
+    return Embedder(backbone.fingerprint, loaded, cache).embed(photos, progress=progress)
 
 
 def embed_dataset(
     dataset: ImageDataset, backbone: Backbone, cache: FeatureCache | None = None, progress: Progress | None = None
 ) -> FeatureDataset:
-    """The features of an image data set; ``progress`` counts training and test photos together."""
+    """The features of an image data set.
+
+    Parameters
+    ----------
+    dataset : ImageDataset
+        Training and test photos.
+    backbone : Backbone
+        For those that are not in the cache.
+    cache : FeatureCache or None
+        Where features are looked up and kept.
+    progress : callable or None
+        Told how far the work is, training and test photos counted together.
+    """
     offset, total = len(dataset.train), len(dataset.train) + len(dataset.test)
     train = embed_photos(dataset.train, backbone, cache, progress and (lambda done, _: progress(done, total)))
     test = embed_photos(dataset.test, backbone, cache, progress and (lambda done, _: progress(offset + done, total)))
@@ -88,129 +206,40 @@ def embed_dataset(
     return FeatureDataset(dataset.name, train.features, labels[0], test.features, labels[1], dataset.classes)
 
 
-def _recalled(
-    photos: Sequence[Photo], fingerprint: str, cache: FeatureCache, progress: Progress | None
-) -> list[_Outcome]:
-    """The photos at the beginning that the cache knows, up to the first it does not know."""
-    done: list[_Outcome] = []
-    look_up = partial(_looked_up, fingerprint=fingerprint, cache=cache)
-    with closing(in_parts(look_up, photos, READ_AT_ONCE, available_cores())) as outcomes:
-        for outcome in outcomes:
-            if outcome.vector is None:
-                break
-            done.append(outcome)
-            tell_sometimes(progress, len(done), len(photos))
-    return done
-
-
-def _embed_rest(
-    done: list[_Outcome],
-    photos: Sequence[Photo],
-    backbone: Backbone,
-    cache: FeatureCache | None,
-    progress: Progress | None,
-) -> None:
-    """Append the outcomes of the photos that are not done yet."""
-    fresh: list[tuple[bytes, Array]] = []
+def _read(photo: Photo) -> tuple[_Outcome, bytes]:
     try:
-        for outcome in _outcomes(photos[len(done) :], backbone, cache):
-            done.append(outcome)
-            if outcome.new and outcome.vector is not None:
-                fresh.append((outcome.key, outcome.vector))
-            if len(fresh) >= _KEPT_AT_ONCE:
-                _keep(cache, fresh, backbone)
-            if progress is not None:
-                progress(len(done), len(photos))
-    finally:
-        _keep(cache, fresh, backbone)
-
-
-def _keep(cache: FeatureCache | None, fresh: list[tuple[bytes, Array]], backbone: Backbone) -> None:
-    if cache is not None and fresh:
-        cache.put(fresh, backbone.fingerprint)
-    fresh.clear()
-
-
-def _outcomes(photos: Sequence[Photo], backbone: Backbone, cache: FeatureCache | None) -> Iterator[_Outcome]:
-    """Outcomes in the order of the photos. Threads do it all, or prepare batches where the backbone wants these."""
-    threads = max(backbone.workers, available_cores())
-    prepared = in_parts(lambda part: _prepared(part, backbone, cache), photos, _EMBEDDED_AT_ONCE, threads)
-    if backbone.batch_size == 1:
-        yield from prepared
-        return
-    waiting: list[_Outcome] = []
-    for outcome in prepared:
-        waiting.append(outcome)
-        if sum(one.image is not None for one in waiting) == backbone.batch_size:
-            yield from _embedded(waiting, backbone)
-            waiting = []
-    yield from _embedded(waiting, backbone)
-
-
-def _looked_up(photos: Sequence[Photo], fingerprint: str, cache: FeatureCache) -> list[_Outcome]:
-    outcomes = [_Outcome(photo) for photo in photos]
-    for outcome in outcomes:
-        _read(outcome)  # the content is not kept: so many large photos might fill the memory
-    _look_up(outcomes, fingerprint, cache)
-    return outcomes
-
-
-def _prepared(photos: Sequence[Photo], backbone: Backbone, cache: FeatureCache | None) -> list[_Outcome]:
-    outcomes = [_Outcome(photo) for photo in photos]
-    contents = [_read(outcome) for outcome in outcomes]
-    if cache is not None:
-        _look_up(outcomes, backbone.fingerprint, cache)
-    for outcome, content in zip(outcomes, contents, strict=True):
-        if content is not None and outcome.vector is None:
-            _tried(outcome, partial(_prepare, content=content, backbone=backbone))
-    return outcomes
-
-
-def _read(outcome: _Outcome) -> bytes | None:
-    content = _tried(outcome, lambda one: one.photo.read())
-    outcome.key = b"" if content is None else content_key(content)
-    return content
-
-
-def _look_up(outcomes: list[_Outcome], fingerprint: str, cache: FeatureCache) -> None:
-    """Some photos at once, since asking the cache for each by itself would take longer than all the rest."""
-    known = cache.get_many([one.key for one in outcomes if one.key], fingerprint)
-    for outcome in outcomes:
-        outcome.vector = known.get(outcome.key)
-
-
-def _prepare(outcome: _Outcome, content: bytes, backbone: Backbone) -> None:
-    outcome.image = backbone.preprocess(outcome.photo.image(content, backbone.preprocess.useful_side))
-    outcome.new = True
-    if backbone.batch_size == 1:
-        _embedded([outcome], backbone)
-
-
-def _tried(outcome: _Outcome, step: Callable[[_Outcome], T]) -> T | None:
-    """What the step gives, or None where the photo is at fault, which is noted."""
-    try:
-        return step(outcome)
+        content = photo.read()
     except PhotoError as error:
-        outcome.trouble = trouble_with(outcome.photo, error)
-        return None
+        return _Outcome(photo, trouble=_describe(photo, error)), b""
+    return _Outcome(photo, content_key(content)), content
 
 
-def _embedded(outcomes: list[_Outcome], backbone: Backbone) -> list[_Outcome]:
-    images = [one.image for one in outcomes if one.image is not None]
-    vectors = iter(backbone.embed(np.stack(images))) if images else iter(())
-    for one in outcomes:
-        if one.image is not None:
-            one.vector, one.image = next(vectors), None
-    return outcomes
+def _describe(photo: Photo, error: PhotoError) -> str:
+    """What is wrong with a photo, without its name."""
+    return str(error).removeprefix(f"{photo.name}: ")
 
 
-def _collected(done: list[_Outcome], feature_dim: int) -> EmbeddedPhotos:
-    good = [one for one in done if one.vector is not None]
-    vectors = [one.vector for one in good if one.vector is not None]
+def _embed_images(outcomes: list[_Outcome], backbone: Backbone) -> list[_Outcome]:
+    vectors = iter(backbone.embed(np.stack([one.image for one in outcomes if one.image is not None])))
+    return [
+        one if one.image is None else replace(one, image=None, vector=next(vectors), computed=True) for one in outcomes
+    ]
+
+
+def _tell(progress: Progress | None, outcome: _Outcome, done: int, total: int) -> None:
+    if progress is not None and (outcome.computed or done % _TOLD_AT_ONCE == 0 or done == total):
+        progress(done, total)
+
+
+def _collect(done: list[_Outcome], backbone: Backbone | None) -> EmbeddedPhotos:
+    embedded = [one for one in done if one.vector is not None]
+    vectors = [one.vector for one in embedded if one.vector is not None]
+    width = 0 if backbone is None else backbone.feature_dim
     return EmbeddedPhotos(
-        photos=tuple(one.photo for one in good),
-        keys=tuple(one.key for one in good),
-        features=np.stack(vectors) if vectors else np.empty((0, feature_dim), dtype=np.float32),
-        skipped=tuple(Skipped(one.photo.name, one.trouble) for one in done if one.vector is None),
-        computed=sum(one.new for one in good),
+        photos=tuple(one.photo for one in embedded),
+        samples=tuple(one.sample for one in embedded),
+        features=np.stack(vectors) if vectors else np.empty((0, width), dtype=np.float32),
+        known=tuple((one.photo, one.sample) for one in done if one.vector is None and not one.trouble),
+        skipped=tuple(Skipped(one.photo.name, one.trouble) for one in done if one.trouble),
+        computed=sum(one.computed for one in embedded),
     )

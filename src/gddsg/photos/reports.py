@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gddsg.data.dataset import Skipped
+from gddsg.errors import DataError
+
+_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -13,11 +17,16 @@ class LearnReport:
 
     Attributes
     ----------
-    learnt : number of new photos by class.
-    new_classes : those the model did not know before.
-    known : photos left out because the model had learnt them already.
-    skipped : files left out, and why.
-    computed : photos embedded now; the others were in the feature cache.
+    learnt : dict of str to int
+        Number of new photos by class.
+    new_classes : tuple of str
+        Those the model did not know before.
+    known : int
+        Photos left out because the model had learnt them already.
+    skipped : tuple of Skipped
+        Files left out, and why.
+    computed : int
+        Photos embedded now; the features of the others were in the cache.
     """
 
     learnt: dict[str, int]
@@ -33,11 +42,16 @@ class PhotoPrediction:
 
     Attributes
     ----------
-    name : of the photo.
-    label : the class, or the word for unknown where the photo is unlike every class.
-    probability : of the likeliest class.
-    top : the likeliest classes and their probabilities, best first.
-    novelty : how unlike every class the photo is; the higher, the stranger.
+    name : str
+        Of the photo.
+    label : str
+        The class, or the word for unknown where the photo is unlike every class.
+    probability : float
+        Of the likeliest class.
+    top : tuple of pair of str and float
+        The likeliest classes and their probabilities, best first.
+    novelty : float
+        How unlike every class the photo is; the higher, the stranger.
     """
 
     name: str
@@ -49,7 +63,15 @@ class PhotoPrediction:
 
 @dataclass(frozen=True)
 class ClassResult:
-    """How photos of one class fared."""
+    """How photos of one class fared.
+
+    Attributes
+    ----------
+    label : str
+        The class.
+    photos, correct, rejected : int
+        How many there were, how many were taken for what they are, and how many for unknown.
+    """
 
     label: str
     photos: int
@@ -68,11 +90,16 @@ class PhotoEvaluation:
 
     Attributes
     ----------
-    classes : by class, in the order of the labels.
-    confusions : (class, taken for, how often), most frequent first.
-    skipped : files left out, and why.
-    unlearnt : classes of the photos that the model does not know; their photos count as wrong.
-    calibration_error : expected calibration error of the probabilities, 15 bins.
+    classes : tuple of ClassResult
+        By class, in the order of the labels.
+    confusions : tuple of tuple of str, str and int
+        Class, what it was taken for, how often; most frequent first.
+    skipped : tuple of Skipped
+        Files left out, and why.
+    unlearnt : tuple of str
+        Classes of the photos that the model does not know; their photos count as wrong.
+    calibration_error : float
+        Expected calibration error of the probabilities, 15 bins.
     """
 
     classes: tuple[ClassResult, ...]
@@ -95,3 +122,30 @@ class PhotoEvaluation:
     def average_accuracy(self) -> float:
         """A_N: mean over classes of the accuracy on each, from 0 to 1."""
         return sum(result.accuracy for result in self.classes) / len(self.classes)
+
+
+def refuse_skipped(skipped: Sequence[Skipped], message: str) -> None:
+    """Raise a :class:`gddsg.errors.DataError` that lists what would be left out, if anything.
+
+    Parameters
+    ----------
+    skipped : sequence of Skipped
+        Files left out, and why.
+    message : str
+        What follows from that, with ``{}`` for the number of files.
+    """
+    if skipped:
+        raise DataError(f"{message.format(len(skipped))}:\n{list_skipped(skipped)}")
+
+
+def list_skipped(skipped: Sequence[Skipped]) -> str:
+    """One line a file, for messages; of very many only the first.
+
+    Parameters
+    ----------
+    skipped : sequence of Skipped
+        Files left out, and why.
+    """
+    lines = [f"  {one.name}: {one.reason}" for one in skipped[:_LISTED]]
+    rest = len(skipped) - len(lines)
+    return "\n".join([*lines, *([f"  … and {rest} more"] if rest else [])])

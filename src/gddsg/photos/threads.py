@@ -13,16 +13,25 @@ T = TypeVar("T")
 Progress = Callable[[int, int], None]
 """Called with the number of photos dealt with so far, and of all photos."""
 
-READ_AT_ONCE = 64
-"""Photos a thread reads at a time: handing over fewer would take longer than reading them, if they are small."""
-
 _PARTS_AHEAD = 16  # a million photos must not wait in memory
 
 
-def in_parts(
+def map_in_parts(
     work: Callable[[Sequence[S]], list[T]], items: Sequence[S], size: int, threads: int
 ) -> Generator[T, None, None]:
-    """Results of ``work`` on ``size`` items at a time; like ``pool.map``, but only some parts ahead."""
+    """Results of ``work`` on all items, one by one and in order; like ``pool.map``, but only some parts ahead.
+
+    Parameters
+    ----------
+    work : callable
+        Gives a list of results, one for each of the items it is given.
+    items : sequence
+        What to work on.
+    size : int
+        Items that ``work`` is given at a time.
+    threads : int
+        How many work at the same time.
+    """
     waiting: deque[Future[list[T]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         try:
@@ -35,9 +44,3 @@ def in_parts(
         finally:
             for future in waiting:
                 future.cancel()
-
-
-def tell_sometimes(progress: Progress | None, done: int, total: int) -> None:
-    """Report progress for many photos at once: for those only read, each by itself would take longer than the work."""
-    if progress is not None and (done % READ_AT_ONCE == 0 or done == total):
-        progress(done, total)

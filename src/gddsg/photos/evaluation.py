@@ -1,0 +1,58 @@
+"""How right a model is about labelled photos."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gddsg.core.predictor import Predictor
+from gddsg.evaluation.metrics import expected_calibration_error
+from gddsg.photos.embedding import EmbeddedPhotos
+from gddsg.photos.prediction import UNKNOWN, choose_labels
+from gddsg.photos.reports import ClassResult, PhotoEvaluation
+
+
+def evaluate_photos(predictor: Predictor, embedded: EmbeddedPhotos, reject: float | None) -> PhotoEvaluation:
+    """Accuracy on labelled photos.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        Of the model.
+    embedded : EmbeddedPhotos
+        At least one photo with features.
+    reject : float or None
+        Share of known inputs to keep; photos less like any class are unknown.
+    """
+    names, features = predictor.labels.astype(str), embedded.features
+    strange = None if reject is None else predictor.measure_novelty(features) > predictor.novelty_limit(reject)
+    table = np.exp(predictor.predict_log_proba(features))
+    truth = np.array([photo.label for photo in embedded.photos])
+    predicted = choose_labels(predictor, table, strange)
+    classes = _count_by_class(truth, predicted, (predicted == UNKNOWN) & (UNKNOWN not in names))
+    learnt = np.isin(truth, names)
+    return PhotoEvaluation(
+        classes=classes,
+        confusions=_count_confusions(truth, predicted),
+        skipped=embedded.skipped,
+        unlearnt=tuple(result.label for result in classes if result.label not in names),
+        calibration_error=(
+            expected_calibration_error(table[learnt], truth[learnt], names) if learnt.any() else float("nan")
+        ),
+    )
+
+
+def _count_by_class(
+    truth: NDArray[Any], predicted: NDArray[Any], rejected: NDArray[np.bool_]
+) -> tuple[ClassResult, ...]:
+    labels, place = np.unique(truth, return_inverse=True)
+    counts = [np.bincount(place, weights=rows) for rows in (np.ones(len(truth)), predicted == truth, rejected)]
+    return tuple(ClassResult(str(label), *(int(count[i]) for count in counts)) for i, label in enumerate(labels))
+
+
+def _count_confusions(truth: NDArray[Any], predicted: NDArray[Any]) -> tuple[tuple[str, str, int], ...]:
+    wrong = Counter((str(t), str(p)) for t, p in zip(truth, predicted, strict=True) if t != p)
+    return tuple(sorted(((t, p, n) for (t, p), n in wrong.items()), key=lambda c: (-c[2], c[0], c[1])))
