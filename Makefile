@@ -7,6 +7,8 @@ STAMP  := .venv/.installed
 PYTEST_FLAGS ?=
 # Folder of feature files (.npz) that `make figures` and `make bench` measure on.
 FEATURES     ?= features
+# Experiments whose records the README's figures come from.
+FIGURES      := main-table wide-projections ablation invariance split trust memory distances
 # Folders of photos that `make bench-photos` measures on.
 PHOTOS       ?= photos
 
@@ -33,7 +35,7 @@ slow: $(STAMP)  ## the tests marked slow or datasets
 	$(BIN)/pytest -m "slow or datasets" $(PYTEST_FLAGS)
 
 figures: $(STAMP)  ## measure accuracy, order invariance, trust and memory on FEATURES=folder
-	$(BIN)/python benchmarks/measure.py $(FEATURES)
+	$(BIN)/gddsg bench run $(FIGURES:%=experiments/%.toml) --data $(FEATURES)
 
 bench: $(STAMP)  ## measure speed side by side on FEATURES=folder
 	$(BIN)/python benchmarks/bench_learn.py $(FEATURES)

@@ -27,7 +27,7 @@ def test_an_experiment_from_file_to_page(root, experiment, tmp_path):
     records = tmp_path / "records" / "shapes.jsonl"
     assert f"shapes: 2 runs; records in {records}" in done.output
     (row,) = (line for line in done.output.splitlines() if line.startswith("circles"))
-    mean = sum(record["metrics"]["A_N"] for record in read_records(records)) / 2
+    mean = sum(record.found.metrics["A_N"] for record in read_records(records)) / 2
     assert row.split()[:4] == ["circles", "simplecil", "2", f"{mean:.2f}"]
     assert "2 of them before" in call("run", experiment, "--data", root, "--workers", 0).output
 
@@ -43,13 +43,13 @@ def test_features_without_an_experiment_file(root, tmp_path):
     done = call("run", "--features", file, *options)
     assert done.exit_code == 0, done.output
     records = read_records(out)
-    assert [(record["learner"], record["order"]) for record in records] == [
+    assert [(record.head.learner, record.head.order) for record in records] == [
         ("simplecil", "seed 1993"),
         ("simplecil", "seed 2024"),
         ("slda", "seed 1993"),
         ("slda", "seed 2024"),
     ]
-    assert {(record["dataset"], record["backbone"]) for record in records} == {("circles", "efficientnet-lite0")}
+    assert {(record.head.dataset, record.head.backbone) for record in records} == {("circles", "efficientnet-lite0")}
 
 
 def test_failures_are_told_and_end_in_an_exit_code(root, experiment):

@@ -63,7 +63,7 @@ def test_a_variant_is_a_learner_with_parameters(tmp_path):
         ({"datasets": ["a"], "learners": [{"name": "x", "method": "gddsg", "colour": 1}]}, "'colour' is no key"),
         ({"datasets": ["a"], "learners": [{"name": "gddsg", "protocol": "kind"}]}, "no protocol 'kind'"),
         ({"datasets": ["a"], "learners": [{"name": "gddsg", "parameters": {"ranks": 3}}]}, "no parameter 'ranks'"),
-        ({"datasets": ["a"], "learners": [{"name": "gddsg", "parameters": 3}]}, "expected is a table"),
+        ({"datasets": ["a"], "learners": [{"name": "gddsg", "parameters": 3}]}, "expected a table"),
     ],
 )
 def test_what_is_wrong_is_said(table, message):

@@ -1,24 +1,29 @@
 """The runner: records, resumption after kills, and failures that stop nobody else."""
 
 import errno
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gddsg import SimpleCIL
 from gddsg.bench import experiment_from, read_records, run_experiment
-from gddsg.bench.experiment import METHODS
+from gddsg.bench.datasets import FeatureSource
+from gddsg.bench.execution import run_id
+from gddsg.bench.experiment import planned_runs
+from gddsg.bench.findings import StreamFindings
 from gddsg.data import feature_file
 from gddsg.errors import DataError
 from gddsg.evaluation import average_accuracy, forgetting
+from gddsg.evaluation.protocol import ORACLE_GROUP, RELEASED
 
-TIMES = ("seconds_per_task", "seconds_learning", "seconds_predicting", "state_MB", "state_MB_per_task")
+TIMES = ("seconds_learning", "seconds_predicting", "state_MB")
 
 
 RANPAC = {"name": "ranpac", "parameters": {"projection_dim": 32}}
@@ -26,10 +31,10 @@ RANPAC = {"name": "ranpac", "parameters": {"projection_dim": 32}}
 
 def timeless(record):
     """All of a record that two runs have in common."""
-    kept = {key: value for key, value in record.items() if key not in TIMES}
-    if "metrics" in kept:
-        kept["metrics"] = {key: value for key, value in record["metrics"].items() if key not in TIMES}
-    return kept
+    if not isinstance(record.found, StreamFindings):
+        return record
+    metrics = {key: value for key, value in record.found.metrics.items() if key not in TIMES}
+    return replace(record, found=replace(record.found, metrics=metrics, seconds_per_task=(), state_megabytes=()))
 
 
 def small(**changes):
@@ -42,32 +47,33 @@ def test_a_record_says_what_was_run_and_what_came_out(root, tmp_path):
     report = run_experiment(small(), out, root, workers=0)
     assert (report.runs, report.done_before, report.failed) == (2, 0, 0)
     first, second = read_records(out)
-    assert (first["learner"], first["dataset"], first["backbone"]) == ("simplecil", "circles", "efficientnet-lite0")
-    assert (first["order"], second["order"]) == ("seed 1993", "seed 2024")
-    assert (first["protocol"], first["leaks"], first["exemplar_free"], first["incremental"]) == (
+    assert (first.head.learner, first.head.dataset) == ("simplecil", "circles")
+    assert first.head.backbone == "efficientnet-lite0"
+    assert (first.head.order, second.head.order) == ("seed 1993", "seed 2024")
+    assert (first.head.protocol, first.head.leaks, first.head.exemplar_free, first.head.incremental) == (
         "honest",
-        False,
+        "",
         True,
         True,
     )
-    assert first["sizes"] == [4, 4, 4]
-    assert first["class_order"] == [f"c{c:02d}" for c in np.random.RandomState(1993).permutation(12)]
-    assert {"python", "gddsg", "torch", "numpy"} <= set(first["versions"])
-    assert first["data_fingerprint"] == second["data_fingerprint"]
-    assert first["run"] != second["run"]
+    assert first.found.sizes == (4, 4, 4)
+    assert first.found.class_order == tuple(f"c{c:02d}" for c in np.random.RandomState(1993).permutation(12))
+    assert {"python", "gddsg", "torch", "numpy"} <= set(first.head.versions)
+    assert first.head.data_fingerprint == second.head.data_fingerprint
+    assert first.head.run != second.head.run
 
     data = feature_file(root / "circles_efficientnet-lite0.npz")
     learner = SimpleCIL().fit(data.train_features, data.train_labels)
     expected = 100 * average_accuracy(data.test_labels, learner.predict(data.test_features))
-    assert first["metrics"]["A_N"] == pytest.approx(expected, abs=1e-3) == second["metrics"]["A_N"]
+    assert first.found.metrics["A_N"] == pytest.approx(expected, abs=1e-3) == second.found.metrics["A_N"]
     table = np.full((3, 12), np.nan)
-    for row, accuracies in zip(table, first["class_accuracies"], strict=True):
+    for row, accuracies in zip(table, first.found.class_accuracies, strict=True):
         row[: len(accuracies)] = np.array(accuracies) / 100
-    assert [len(row) for row in first["class_accuracies"]] == [4, 8, 12]
-    assert first["metrics"]["F_N"] == pytest.approx(100 * forgetting(table), abs=0.01)
-    assert first["metrics"]["AIA"] == pytest.approx(100 * np.mean([np.nanmean(row) for row in table]), abs=0.01)
-    assert all(0 <= first["metrics"][name] <= 100 for name in ("A_N", "AIA", "ECE"))
-    assert len(first["seconds_per_task"]) == len(first["state_MB_per_task"]) == 3
+    assert [len(row) for row in first.found.class_accuracies] == [4, 8, 12]
+    assert first.found.metrics["F_N"] == pytest.approx(100 * forgetting(table), abs=0.01)
+    assert first.found.metrics["AIA"] == pytest.approx(100 * np.mean([np.nanmean(row) for row in table]), abs=0.01)
+    assert all(0 <= first.found.metrics[name] <= 100 for name in ("A_N", "AIA", "ECE"))
+    assert len(first.found.seconds_per_task) == len(first.found.state_megabytes) == 3
 
 
 def test_what_is_done_is_not_done_again(root, tmp_path):
@@ -85,7 +91,14 @@ def test_other_data_or_other_parameters_are_another_run(root, tmp_path):
     run_experiment(small(datasets=["circles", "squares"], orders=1), out, root, workers=0)
     run_experiment(small(orders=1, tasks=4), out, root, workers=0)
     run_experiment(small(orders=1, learners=[RANPAC]), out, root, workers=0)
-    assert len({record["run"] for record in read_records(out)}) == 4
+    assert len({record.head.run for record in read_records(out)}) == 4
+
+
+def test_ids_of_runs_that_were_recorded_hold():
+    """Whoever adds a key to experiments must not make everything run again; this id is one of a stored record."""
+    experiment = experiment_from("ablation", {"datasets": ["cifar100"], "learners": ["gddsg"], "orders": [1993]})
+    source = FeatureSource("cifar100", "efficientnet-lite0", Path(), "53e17cbb98be85d9")
+    assert [run_id(run, source) for run in planned_runs(experiment)] == ["72becdc71f98ce42"]
 
 
 def test_more_orders_of_one_learner_leave_the_others_done(root, tmp_path):
@@ -134,6 +147,27 @@ def test_a_fresh_run_leaves_the_records_of_other_experiments(root, tmp_path):
     assert len(read_records(out)) == 2
 
 
+def test_failures_of_other_experiments_stay_and_own_ones_are_tried_again(root, tmp_path):
+    out = tmp_path / "records.jsonl"
+    broken = {"name": "broken", "method": "gddsg", "parameters": {"rank": -1}}
+    table = {"datasets": ["circles", "triangles"], "learners": [broken], "tasks": 3}
+    assert run_experiment(experiment_from("other", table), out, root, workers=0).failed == 2
+    others = read_records(out)
+    assert all(record.error for record in others)
+
+    mixed = small(learners=[broken, "simplecil"], orders=1)
+    assert run_experiment(mixed, out, root, workers=0).failed == 1
+    assert read_records(out)[:2] == others
+    again = run_experiment(mixed, out, root, workers=0)
+    assert (again.runs, again.done_before, again.failed) == (2, 1, 1)
+    assert read_records(out)[:2] == others
+    assert [bool(record.error) for record in read_records(out)] == [True, True, True, False]
+
+    mended = {"datasets": ["circles", "squares"], "learners": ["simplecil"], "tasks": 3}
+    assert run_experiment(experiment_from("other", mended), out, root, workers=0).failed == 0
+    assert [record.head.experiment for record in read_records(out) if record.error] == ["small"]
+
+
 def test_a_disk_that_is_full_is_said_so(root, tmp_path, monkeypatch):
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -144,7 +178,7 @@ def test_a_disk_that_is_full_is_said_so(root, tmp_path, monkeypatch):
     monkeypatch.setattr("gddsg.bench.records.os.fsync", full)
     with pytest.raises(DataError, match="No space left"):
         run_experiment(small(orders=2), out, root, workers=0)
-    assert out.read_bytes() == before
+    assert out.read_bytes().startswith(before)
 
 
 def test_a_metric_that_is_not_defined_is_left_out(root, tmp_path, monkeypatch):
@@ -154,8 +188,8 @@ def test_a_metric_that_is_not_defined_is_left_out(root, tmp_path, monkeypatch):
     out = tmp_path / "records.jsonl"
     assert run_experiment(small(orders=1), out, root, workers=0).failed == 0
     (record,) = read_records(out)
-    assert "accuracy_in_group" not in record["metrics"]
-    assert record["metrics"]["ECE"] == 10.0
+    assert "accuracy_in_group" not in record.found.metrics
+    assert record.found.metrics["ECE"] == 10.0
 
 
 def test_a_learner_that_raises_stops_nobody_else(root, tmp_path):
@@ -164,9 +198,9 @@ def test_a_learner_that_raises_stops_nobody_else(root, tmp_path):
     report = run_experiment(small(learners=learners, orders=1), out, root, workers=0)
     assert (report.runs, report.failed) == (2, 1)
     broken, fine = read_records(out)
-    assert broken["error"].startswith("InputError: rank=-1")
-    assert "metrics" not in broken
-    assert fine["metrics"]["A_N"] > 50
+    assert broken.error.startswith("InputError: rank=-1")
+    assert broken.found is None
+    assert fine.found.metrics["A_N"] > 50
     assert run_experiment(small(learners=learners, orders=1), out, root, workers=0).failed == 1  # tried again
 
 
@@ -175,9 +209,9 @@ def test_a_data_set_that_is_missing_stops_nobody_else(root, tmp_path):
     report = run_experiment(small(datasets=["circles", "triangles"], orders=1), out, root, workers=0)
     assert (report.runs, report.failed) == (2, 1)
     fine, lost = read_records(out)
-    assert "metrics" in fine
-    assert "triangles" in lost["error"]
-    assert "--data" in lost["error"]
+    assert fine.found.metrics
+    assert "triangles" in lost.error
+    assert "--data" in lost.error
 
 
 def test_a_process_that_dies_is_a_failure_of_its_own_run_alone(root, tmp_path):
@@ -185,9 +219,9 @@ def test_a_process_that_dies_is_a_failure_of_its_own_run_alone(root, tmp_path):
     script.write_text(DEADLY)
     out = tmp_path / "records.jsonl"
     subprocess.run([sys.executable, script, root, out], check=True, timeout=300)
-    records = {record["learner"]: record for record in read_records(out)}
-    assert "died" in records["deadly"]["error"]
-    assert records["simplecil"]["metrics"]["A_N"] > 50
+    records = {record.head.learner: record for record in read_records(out)}
+    assert "died" in records["deadly"].error
+    assert records["simplecil"].found.metrics["A_N"] > 50
 
 
 DEADLY = """
@@ -196,11 +230,11 @@ from pathlib import Path
 
 from gddsg import SimpleCIL
 from gddsg.bench import experiment_from, run_experiment
-from gddsg.bench.experiment import METHODS
+from gddsg.bench.methods import METHODS
 
 
 class Deadly(SimpleCIL):
-    def _learn(self, features, labels):
+    def _next_state(self, state, inputs, labels):
         os._exit(9)
 
 
@@ -274,9 +308,9 @@ def test_named_orders(root, tmp_path, order):
     out = tmp_path / "records.jsonl"
     run_experiment(small(orders=[order], search_steps=2), out, root, workers=0)
     (record,) = read_records(out)
-    assert record["order"] == order
-    assert sorted(record["class_order"]) == [f"c{c:02d}" for c in range(12)]
-    assert "metrics" in record
+    assert record.head.order == order
+    assert sorted(record.found.class_order) == [f"c{c:02d}" for c in range(12)]
+    assert record.found.metrics
 
 
 def test_the_released_recipe_and_the_oracle_are_labelled(root, tmp_path):
@@ -293,12 +327,12 @@ def test_the_released_recipe_and_the_oracle_are_labelled(root, tmp_path):
     out = tmp_path / "records.jsonl"
     assert run_experiment(small(learners=learners, orders=1), out, root, workers=0).failed == 0
     released, oracle = read_records(out)
-    assert released["leaks"]
-    assert oracle["leaks"]
-    assert not released["exemplar_free"]
-    assert len(released["class_accuracies"]) == 1
-    assert "F_N" not in released["metrics"]
-    assert released["groups"]
+    assert released.head.leaks == RELEASED.leaks
+    assert oracle.head.leaks == ORACLE_GROUP.leaks
+    assert not released.head.exemplar_free
+    assert len(released.found.class_accuracies) == 1
+    assert "F_N" not in released.found.metrics
+    assert released.found.groups
 
 
 @pytest.mark.parametrize("kind", ["t-SNE", "graph"])
@@ -308,12 +342,12 @@ def test_pictures(root, tmp_path, kind):
     assert run_experiment(small(learners=[gddsg], kinds=[kind], orders=1), out, root, workers=0).failed == 0
     (record,) = read_records(out)
     if kind == "graph":
-        assert len(record["classes"]) == len(record["group_of_class"]) == 12
-        groups = record["group_of_class"]
-        assert all(groups[i] != groups[j] for i, j in record["edges"])
+        assert len(record.found.classes) == len(record.found.group_of_class) == 12
+        groups = record.found.group_of_class
+        assert all(groups[i] != groups[j] for i, j in record.found.edges)
     else:
-        assert record["kind"] == "embedding"
-        assert len(record["points"]) == len(record["groups"]) == len(record["labels"]) == 480
+        assert record.head.kind == kind
+        assert len(record.found.points) == len(record.found.groups) == len(record.found.labels) == 480
 
 
 def test_photos_are_embedded_on_the_way(tmp_path, monkeypatch):
@@ -325,11 +359,5 @@ def test_photos_are_embedded_on_the_way(tmp_path, monkeypatch):
     report = run_experiment(small(datasets=["letters"], orders=1), out, tmp_path / "data", workers=0)
     assert report.failed == 0, read_records(out)
     (record,) = read_records(out)
-    assert (record["dataset"], record["backbone"]) == ("letters", "efficientnet-lite0")
-    assert str(tmp_path) not in json.dumps(record)
-
-
-def test_all_methods_are_learners_or_the_released_recipe():
-    from gddsg import LEARNERS
-
-    assert set(METHODS) - set(LEARNERS) == {"released-recipe"}
+    assert (record.head.dataset, record.head.backbone) == ("letters", "efficientnet-lite0")
+    assert str(tmp_path) not in out.read_text()

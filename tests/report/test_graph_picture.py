@@ -15,7 +15,7 @@ import torch
 from matplotlib import _pylab_helpers
 from PIL import Image
 
-from gddsg.core.grouping import canonical_groups
+from gddsg.core.grouping import canonical_groups as divided_groups
 from gddsg.core.similarity_graph import SimilarityGraph
 from gddsg.errors import DataError, InputError, MissingExtraError
 from gddsg.report.graph_drawing import COLOURS, drawing_of, text_colour
@@ -34,6 +34,10 @@ HOSTILE = (
     "",
 )
 as_root = os.name == "posix" and os.geteuid() == 0
+
+
+def canonical_groups(graph):
+    return divided_groups(graph, dict.fromkeys(graph.labels, 0))
 
 
 def graph_of(labels, share=0.4, seed=0):

@@ -22,16 +22,23 @@ class FeatureSource:
 
     Attributes
     ----------
-    name : of the data set.
-    backbone : that made the features, as far as the name of the file tells.
-    path : of the feature file.
-    fingerprint : of its content.
+    name : str
+        Of the data set.
+    backbone : str
+        What made the features, as far as the name of the file tells.
+    path : Path
+        Of the feature file.
+    fingerprint : str
+        Of its content.
+    root : Path or None
+        Folder of data sets, in which the photos may be; None where a feature file was named.
     """
 
     name: str
     backbone: str
     path: Path
     fingerprint: str
+    root: Path | None = None
 
 
 def locate(dataset: str, backbone: str, root: Path, work: Path, progress: Progress | None = None) -> FeatureSource:
@@ -39,12 +46,22 @@ def locate(dataset: str, backbone: str, root: Path, work: Path, progress: Progre
 
     Parameters
     ----------
-    dataset : a feature file (``.npz``); or a name: ``root/<name>_<backbone>.npz`` if there is one, else photos in
+    dataset : str
+        A feature file (``.npz``); or a name: ``root/<name>_<backbone>.npz`` if there is one, else photos in
         ``root/<name>``, in the layout of the data set of that name or as an image folder, which are then embedded.
-    backbone : whose features are wanted.
-    root : folder of feature files and data sets.
-    work : folder for features made on the way.
-    progress : of embedding.
+    backbone : str
+        Whose features are wanted.
+    root : Path
+        Folder of feature files and data sets.
+    work : Path
+        Folder for features made on the way.
+    progress : callable or None
+        Called while photos are embedded.
+
+    Returns
+    -------
+    FeatureSource
+        Where they are.
     """
     if dataset.endswith(".npz"):
         path = Path(dataset) if Path(dataset).exists() else root / dataset
@@ -52,21 +69,22 @@ def locate(dataset: str, backbone: str, root: Path, work: Path, progress: Progre
         return _source(name, made_by or "unknown", path)
     path = root / f"{dataset}_{backbone}.npz"
     if path.exists():
-        return _source(Path(dataset).name, backbone, path)
-    photos = _photos(dataset, root, path)
+        return _source(Path(dataset).name, backbone, path, root)
+    photos = _photos(dataset, root, f"There are no features {path}")
     made = work / path.name
     if not made.exists():
         with FeatureCache() as cache:
             write_feature_file(embed_dataset(photos, load_backbone(backbone), cache, progress), made)
-    return _source(Path(dataset).name, backbone, made)
+    return _source(Path(dataset).name, backbone, made, root)
 
 
-def _photos(dataset: str, root: Path, features: Path) -> ImageDataset:
+def _photos(dataset: str, root: Path, wanted: str) -> ImageDataset:
+    """The photos; ``wanted`` begins the message where there are none."""
     try:
         found = load_dataset(dataset, root / dataset) if dataset in DATASETS else load_dataset(root / dataset)
     except DataError as error:
         raise DataError(
-            f"There are no features {features} and no photos of {dataset!r} in {root}: {error}\n"
+            f"{wanted} and no photos of {dataset!r} in {root}: {error}\n"
             "Name the folder of feature files or data sets with --data."
         ) from error
     if not isinstance(found, ImageDataset):
@@ -74,16 +92,45 @@ def _photos(dataset: str, root: Path, features: Path) -> ImageDataset:
     return found
 
 
-def _source(name: str, backbone: str, path: Path) -> FeatureSource:
+def _source(name: str, backbone: str, path: Path, root: Path | None = None) -> FeatureSource:
     data = feature_file(path)
     digest = hashlib.sha256()
     for array in (data.train_features, data.train_labels, data.test_features, data.test_labels):
         digest.update(f"{array.dtype} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     digest.update("\0".join(data.classes).encode())
-    return FeatureSource(name, backbone, path, digest.hexdigest()[:16])
+    return FeatureSource(name, backbone, path, digest.hexdigest()[:16], root)
 
 
 def load(source: FeatureSource) -> FeatureDataset:
-    """The features."""
+    """Read the features.
+
+    Parameters
+    ----------
+    source : FeatureSource
+        Where they are.
+
+    Returns
+    -------
+    FeatureDataset
+        All of them.
+    """
     return feature_file(source.path)
+
+
+def load_images(source: FeatureSource, dataset: str) -> ImageDataset:
+    """The photos of a data set, for learners that take images.
+
+    Parameters
+    ----------
+    source : FeatureSource
+        What :func:`locate` found.
+    dataset : str
+        What it was asked for.
+    """
+    if source.root is None:
+        raise DataError(
+            f"The learner takes images, and {dataset!r} holds features only. Name a data set of photos instead, such "
+            "as a folder with a subfolder for every class."
+        )
+    return _photos(dataset, source.root, "The learner takes images; there are features only")

@@ -9,18 +9,16 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from gddsg.bench.findings import FINDINGS
+from gddsg.bench.methods import check_parameters, learner_class
 from gddsg.errors import DataError
 from gddsg.evaluation.protocol import HONEST, PROTOCOLS
-from gddsg.evaluation.released import ReleasedRecipe
 from gddsg.learners import LEARNERS
 
 PAPER_SEEDS = (1993, 2024, 4202)
 """The class orders of the paper's main table."""
 
-METHODS: dict[str, type[Any]] = {**LEARNERS, "released-recipe": ReleasedRecipe}
-"""What an experiment can run: every learner, and the released recipe, which only the protocol ``released`` can ask."""
-
-KINDS = ("stream", "t-SNE", "UMAP", "graph")
+KINDS = tuple(FINDINGS)
 ORDER_NAMES = ("hardest", "easiest", "similar together", "similar apart", "searched")
 
 
@@ -30,12 +28,18 @@ class LearnerSpec:
 
     Attributes
     ----------
-    name : what tables call it.
-    method : its name in :data:`METHODS`.
-    parameters : of its constructor, as far as they differ from the defaults.
-    protocol : its name in :data:`gddsg.evaluation.protocol.PROTOCOLS`.
-    orders, tasks : in place of the experiment's.
-    only_last : test after the last task only.
+    name : str
+        What tables call it.
+    method : str
+        What it is, see :func:`gddsg.bench.methods.learner_class`.
+    parameters : Mapping
+        Of its constructor, as far as they differ from the defaults.
+    protocol : str
+        Its name in :data:`gddsg.evaluation.protocol.PROTOCOLS`.
+    orders, tasks : tuple, int or None
+        In place of the experiment's.
+    only_last : bool
+        Test after the last task only.
     """
 
     name: str
@@ -53,18 +57,36 @@ class Experiment:
 
     Attributes
     ----------
-    name : of the file it was read from.
-    datasets : names or paths, see :func:`gddsg.bench.datasets.locate`.
-    learners : all that are compared; unless told, every one in ``LEARNERS`` that is incremental.
-    title, description : for people.
-    kinds : ``stream``, the benchmark itself; ``t-SNE``, ``UMAP`` and ``graph`` collect what figures need.
-    backbones : whose features are used.
-    tasks : how many, in equal parts; a list of such numbers gives one run each, a list of lists names the sizes.
-    base : classes of a first, larger task.
-    orders : seeds, or names of :data:`ORDER_NAMES`; a single number gives so many seeds, the paper's three first.
-    blur, imbalance : see :func:`gddsg.data.class_stream`.
-    search_steps : of the order ``searched``.
-    seed : of learners, test order, blur and imbalance.
+    name : str
+        Of the file it was read from.
+    datasets : tuple of str
+        Names or paths, see :func:`gddsg.bench.datasets.locate`.
+    learners : tuple of LearnerSpec
+        All that are compared; unless told, every one in ``LEARNERS`` that is incremental.
+    title, description : str
+        For people.
+    kinds : tuple of str
+        ``stream``, the benchmark itself; ``invariance``, ``split``, ``trust`` and ``memory``, see
+        :mod:`gddsg.bench.findings`; ``t-SNE``, ``UMAP`` and ``graph``, which collect what figures need.
+    backbones : tuple of str
+        Whose features are used.
+    tasks : tuple of int or of tuples of int
+        How many, in equal parts; a list of such numbers gives one run each, a list of lists names the sizes.
+    lengths : tuple of int
+        Classes a task, in place of ``tasks``: one run each; the last task may be shorter, and a length above the
+        number of classes gives a single task.
+    base : int
+        Classes of a first, larger task.
+    orders : tuple of int and str
+        Seeds, or names of :data:`ORDER_NAMES`; a single number gives so many seeds, the paper's three first.
+    parts : tuple of int
+        Numbers of batches that every class comes in, one run each of kind ``split``.
+    blur, imbalance : float
+        See :func:`gddsg.data.class_stream`.
+    search_steps : int
+        Of the order ``searched``.
+    seed : int
+        Of learners, test order, blur and imbalance.
     """
 
     name: str
@@ -75,8 +97,10 @@ class Experiment:
     kinds: tuple[str, ...] = ("stream",)
     backbones: tuple[str, ...] = ("efficientnet-lite0",)
     tasks: tuple[int | tuple[int, ...], ...] = (10,)
+    lengths: tuple[int, ...] = ()
     base: int = 0
     orders: tuple[int | str, ...] = (PAPER_SEEDS[0],)
+    parts: tuple[int, ...] = (4,)
     blur: float = 0.0
     imbalance: float = 1.0
     search_steps: int = 30
@@ -86,6 +110,18 @@ class Experiment:
 def seeds(count: int) -> tuple[int, ...]:
     """So many class orders: the paper's three, then 0, 1, 2 and so on.
 
+    Parameters
+    ----------
+    count : int
+        How many.
+
+    Returns
+    -------
+    tuple of int
+        Their seeds.
+
+    Examples
+    --------
     >>> seeds(5)
     (1993, 2024, 4202, 0, 1)
     """
@@ -93,7 +129,23 @@ def seeds(count: int) -> tuple[int, ...]:
 
 
 def read_experiment(path: Path) -> Experiment:
-    """The experiment in a TOML file; a :class:`DataError` says what is wrong with it."""
+    """The experiment in a TOML file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    Experiment
+        Checked.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read; it says what is wrong with it.
+    """
     try:
         table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -107,7 +159,25 @@ def read_experiment(path: Path) -> Experiment:
 
 
 def experiment_from(name: str, table: Mapping[str, Any]) -> Experiment:
-    """The experiment that a table describes."""
+    """The experiment that a table describes.
+
+    Parameters
+    ----------
+    name : str
+        What records call it.
+    table : Mapping
+        As TOML has it.
+
+    Returns
+    -------
+    Experiment
+        Checked.
+
+    Raises
+    ------
+    DataError
+        If something in the table is wrong.
+    """
     allowed = {one.name for one in fields(Experiment)} - {"name"}
     _refuse_unknown(table, allowed, "an experiment")
     values: dict[str, Any] = {**table}
@@ -117,6 +187,7 @@ def experiment_from(name: str, table: Mapping[str, Any]) -> Experiment:
         values["orders"] = _orders(table["orders"])
     if "tasks" in table:
         values["tasks"] = _tasks(table["tasks"])
+    values |= {key: _counts(table[key], key) for key in ("lengths", "parts") if key in table}
     values["learners"] = tuple(_learner(entry) for entry in table.get("learners", _incremental()))
     experiment = Experiment(name=name, **values)
     _check(experiment)
@@ -136,7 +207,7 @@ def _refuse_unknown(table: Mapping[str, Any], allowed: set[str], what: str) -> N
 def _strings(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
     value = table.get(key)
     if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
-        raise DataError(f"{key} = {value!r} was given; expected is a list of names, such as [{'cub200'!r}].")
+        raise DataError(f"{key} = {value!r} was given; expected a list of names, such as [{'cub200'!r}].")
     return tuple(value)
 
 
@@ -146,7 +217,7 @@ def _orders(value: Any) -> tuple[int | str, ...]:
     if isinstance(value, list) and value and all(_is_order(one) for one in value):
         return tuple(value)
     raise DataError(
-        f"orders = {value!r} was given; expected is how many, or a list of seeds and of {', '.join(ORDER_NAMES)}."
+        f"orders = {value!r} was given; expected how many, or a list of seeds and of {', '.join(ORDER_NAMES)}."
     )
 
 
@@ -159,14 +230,21 @@ def _tasks(value: Any) -> tuple[int | tuple[int, ...], ...]:
     found = tuple(tuple(entry) if isinstance(entry, list) else entry for entry in entries)
     numbers = [n for entry in found for n in (entry if isinstance(entry, tuple) else (entry,))]
     if not numbers or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in numbers):
-        raise DataError(f"tasks = {value!r} was given; expected is a number of tasks, or a list of lists of sizes.")
+        raise DataError(f"tasks = {value!r} was given; expected a number of tasks, or a list of lists of sizes.")
     return found
+
+
+def _counts(value: Any, key: str) -> tuple[int, ...]:
+    entries = value if isinstance(value, list) else [value]
+    if not entries or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in entries):
+        raise DataError(f"{key} = {value!r} was given; expected a whole number from 1, or a list of them.")
+    return tuple(entries)
 
 
 def _learner(entry: Any) -> LearnerSpec:
     table: dict[str, Any] = {"name": entry} if isinstance(entry, str) else entry
     if not isinstance(table, dict) or not isinstance(table.get("name"), str):
-        raise DataError(f"The learner {entry!r} was given; expected is a name, or a table with a name.")
+        raise DataError(f"The learner {entry!r} was given; expected a name, or a table with a name.")
     _refuse_unknown(table, {one.name for one in fields(LearnerSpec)}, "a learner")
     values = {"method": table["name"], **table}
     if "orders" in table:
@@ -179,21 +257,17 @@ def _learner(entry: Any) -> LearnerSpec:
 
 
 def _check_learner(spec: LearnerSpec) -> None:
-    if spec.method not in METHODS:
-        raise DataError(f"There is no learner {spec.method!r}; those are {', '.join(METHODS)}.")
+    learner_class(spec.method)
     if spec.protocol not in PROTOCOLS:
         raise DataError(f"There is no protocol {spec.protocol!r}; those are {', '.join(PROTOCOLS)}.")
     if not isinstance(spec.parameters, Mapping):
-        raise DataError(f"parameters = {spec.parameters!r} was given; expected is a table, such as {{ rank = 32 }}.")
-    known = METHODS[spec.method]._get_param_names()
-    unknown = sorted(set(spec.parameters) - set(known))
-    if unknown:
-        raise DataError(f"{spec.method} has no parameter {unknown[0]!r}; those are {', '.join(known)}.")
+        raise DataError(f"parameters = {spec.parameters!r} was given; expected a table, such as {{ rank = 32 }}.")
+    check_parameters(spec.method, spec.parameters)
 
 
 def _check(experiment: Experiment) -> None:
     if not set(experiment.kinds) <= set(KINDS):
-        raise DataError(f"kinds = {list(experiment.kinds)!r} was given; expected are some of {', '.join(KINDS)}.")
+        raise DataError(f"kinds = {list(experiment.kinds)!r} was given; expected some of {', '.join(KINDS)}.")
     names = [spec.name for spec in experiment.learners]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -201,12 +275,43 @@ def _check(experiment: Experiment) -> None:
     for key, low, high in (("blur", 0.0, 0.9), ("imbalance", 1.0, 1e6), ("base", 0, 10**6), ("search_steps", 1, 10**6)):
         value = getattr(experiment, key)
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise DataError(f"{key} = {value!r} was given; expected is a number from {low:g} to {high:g}.")
+            raise DataError(f"{key} = {value!r} was given; expected a number from {low:g} to {high:g}.")
+    _check_kinds(experiment)
+
+
+def _check_kinds(experiment: Experiment) -> None:
+    """Only streams are run with samples that are missing or come back, and by protocols that tell something."""
+    others = [kind for kind in experiment.kinds if kind != "stream"]
+    if others and (experiment.blur or experiment.imbalance != 1):
+        raise DataError(
+            f"kinds = {others!r} was given with blur = {experiment.blur:g} and imbalance = {experiment.imbalance:g}; "
+            "expected neither, which are for streams. Leave them out, or run an experiment of its own."
+        )
+    told = [spec.name for spec in experiment.learners if spec.protocol != HONEST.name]
+    if others and told:
+        raise DataError(
+            f"kinds = {others!r} was given with a protocol for {told[0]!r}; expected none, since only streams are "
+            "asked by protocols. Leave it out, or run an experiment of its own."
+        )
+    if experiment.lengths and experiment.base:
+        raise DataError(f"lengths was given with base = {experiment.base}; expected one or the other. Drop one.")
 
 
 @dataclass(frozen=True)
 class Run:
-    """One line of the records to be: a learner on a data set in one class order."""
+    """One line of the records to be: a learner on a data set in one class order.
+
+    Attributes
+    ----------
+    experiment, kind, dataset, backbone, learner, order, base, blur, imbalance, search_steps, seed
+        See :class:`Experiment`, of whose lists it has one each.
+    tasks : int or tuple of int
+        How many, or their sizes.
+    length : int or None
+        Classes a task, in place of ``tasks``.
+    parts : int or None
+        Batches that every class comes in; None unless the kind is ``split``.
+    """
 
     experiment: str
     kind: str
@@ -220,6 +325,8 @@ class Run:
     imbalance: float
     search_steps: int
     seed: int
+    length: int | None = None
+    parts: int | None = None
 
     @property
     def order_name(self) -> str:
@@ -228,12 +335,24 @@ class Run:
 
 
 def planned_runs(experiment: Experiment) -> Iterator[Run]:
-    """All runs of an experiment, data set by data set."""
+    """All runs of an experiment, data set by data set.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What is to be run.
+
+    Yields
+    ------
+    Run
+        One after the other.
+    """
     for dataset, backbone, spec, kind in product(
         experiment.datasets, experiment.backbones, experiment.learners, experiment.kinds
     ):
-        tasks = experiment.tasks if spec.tasks is None else (spec.tasks,)
-        for n_tasks, order in product(tasks, experiment.orders if spec.orders is None else spec.orders):
+        orders = experiment.orders if spec.orders is None else spec.orders
+        parts = experiment.parts if kind == "split" else (None,)
+        for (n_tasks, length), order, n_parts in product(_cuts(experiment, spec), orders, parts):
             yield Run(
                 experiment=experiment.name,
                 kind=kind,
@@ -247,9 +366,31 @@ def planned_runs(experiment: Experiment) -> Iterator[Run]:
                 imbalance=experiment.imbalance,
                 search_steps=experiment.search_steps,
                 seed=experiment.seed,
+                length=length,
+                parts=n_parts,
             )
 
 
+def _cuts(experiment: Experiment, spec: LearnerSpec) -> list[tuple[int | tuple[int, ...], int | None]]:
+    """Number or sizes of tasks, and the length of a task where that is what counts."""
+    if spec.tasks is not None:
+        return [(spec.tasks, None)]
+    if experiment.lengths:
+        return [(1, length) for length in experiment.lengths]
+    return [(tasks, None) for tasks in experiment.tasks]
+
+
 def experiment_files(folder: Path) -> Sequence[Path]:
-    """The TOML files in a folder, sorted."""
+    """The TOML files in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to look.
+
+    Returns
+    -------
+    sequence of Path
+        Sorted.
+    """
     return sorted(Path(folder).glob("*.toml"))

@@ -1,28 +1,44 @@
-"""Records: one JSON object a line. Only whole lines count, so a kill costs at most the run that was under way."""
+"""Files of records: one JSON object a line. Only whole lines count, so a kill costs at most the run under way."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gddsg.bench.record import Record, record_from_json, record_to_json
 from gddsg.errors import DataError
-
-Record = dict[str, Any]
+from gddsg.files import replace_file
 
 
 def read_records(path: Path) -> list[Record]:
-    """All records of a file; a last line that a kill has cut off is left out."""
+    """All records of a file; a last line that a kill has cut off is left out.
+
+    Parameters
+    ----------
+    path : Path
+        A file that ``gddsg bench run`` has written, of this version or an older one.
+
+    Returns
+    -------
+    list of Record
+        In the order of the lines.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or a line of it is no record.
+    """
     try:
         lines = Path(path).read_bytes().split(b"\n")
     except OSError as error:
         raise DataError(f"The records {path} cannot be read ({error.strerror}). Make them: gddsg bench run.") from error
-    unfinished = lines.pop()  # empty where the file ends with a whole line
-    records = [_record(line, path, number) for number, line in enumerate(lines, start=1) if line.strip()]
-    return records if not unfinished or not _is_whole(unfinished) else [*records, json.loads(unfinished)]
+    if not _is_whole(lines[-1]):  # empty where the file ends with a whole line
+        lines.pop()
+    return [_record(line, f"Line {number} of {path}") for number, line in enumerate(lines, start=1) if line.strip()]
 
 
 def _is_whole(line: bytes) -> bool:
@@ -32,39 +48,52 @@ def _is_whole(line: bytes) -> bool:
         return False
 
 
-def _record(line: bytes, path: Path, number: int) -> Record:
+def _record(line: bytes, where: str) -> Record:
     try:
-        record = json.loads(line)
+        value: Any = json.loads(line)
     except ValueError as error:
-        raise DataError(
-            f"Line {number} of {path} is no JSON ({error}). Restore the file, or delete that line."
-        ) from error
-    if not isinstance(record, dict) or "run" not in record:
-        raise DataError(f"Line {number} of {path} is no record of a run. Expected is what `gddsg bench run` wrote.")
-    return record
+        raise DataError(f"{where} is no JSON ({error}). Restore the file, or delete that line.") from error
+    return record_from_json(value, where)
 
 
-def append_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Add a line, and have it on the disk before going on."""
+def append_record(path: Path, record: Record) -> None:
+    """Add a line, and have it on the disk before going on.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    record : Record
+        What to add.
+    """
     with _written(path), Path(path).open("ab") as file:
         file.write(_line(record))
         file.flush()
         os.fsync(file.fileno())
 
 
-def write_records(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    """Replace the file in one step."""
-    temporary = Path(path).with_name(f".{Path(path).name}.tmp")
+def write_records(path: Path, records: Iterable[Record]) -> None:
+    """Replace the file in one step.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    records : Iterable of Record
+        All it is to hold.
+    """
     with _written(path):
-        with temporary.open("wb") as file:
-            file.writelines(_line(record) for record in records)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        replace_file(Path(path), b"".join(map(_line, records)))
 
 
 def make_folder(path: Path) -> None:
-    """The folder that the records are to be in."""
+    """Make the folder that the records are to be in.
+
+    Parameters
+    ----------
+    path : Path
+        The file of the records.
+    """
     with _written(path):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
 
@@ -81,5 +110,6 @@ def _written(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _line(record: Mapping[str, Any]) -> bytes:
-    return json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+def _line(record: Record) -> bytes:
+    values = record_to_json(record)
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
-import threading
-import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
-import torch
 from filelock import FileLock, Timeout
-from threadpoolctl import threadpool_limits
 
 from gddsg.backbones.base import available_cores
 from gddsg.bench.datasets import FeatureSource, locate
-from gddsg.bench.execution import execute, run_head, run_id
+from gddsg.bench.execution import execute, run_head
 from gddsg.bench.experiment import Experiment, Run, planned_runs
-from gddsg.bench.records import Record, append_record, make_folder, read_records, write_records
+from gddsg.bench.processes import process_pool
+from gddsg.bench.record import Head, Record
+from gddsg.bench.records import append_record, make_folder, read_records, write_records
 from gddsg.errors import DataError, GddsgError
 from gddsg.photos.threads import Progress
 
 
 @dataclass(frozen=True)
 class BenchReport:
-    """What a call of :func:`run_experiment` did."""
+    """What a call of :func:`run_experiment` did.
+
+    Attributes
+    ----------
+    path : Path
+        File of the records.
+    runs, done_before, failed : int
+        How many there were in all, how many were in the file before, and how many failed.
+    """
 
     path: Path
     runs: int
@@ -42,7 +46,7 @@ class BenchReport:
 class _Job:
     run: Run
     source: FeatureSource
-    id: str
+    head: Head
 
 
 def run_experiment(
@@ -59,36 +63,54 @@ def run_experiment(
 
     Parameters
     ----------
-    experiment : what to run.
-    out : file of the records; runs it holds already are not repeated, unless they failed.
-    root : folder of feature files and data sets.
-    workers : processes; as many as there are cores, unless told. With 0 everything is run in this very process, which
-        saves their start but has a run that kills its process kill them all.
-    fresh : run everything of this experiment again; records of others stay.
-    progress, embedding : called with what is done and what is to be done: runs, and photos.
+    experiment : Experiment
+        What to run.
+    out : Path
+        File of the records; runs it holds already are not repeated, unless they failed. Records of other experiments
+        stay as they are, failed ones too.
+    root : Path
+        Folder of feature files and data sets.
+    workers : int or None
+        Processes; as many as there are cores, unless told. With 0 everything is run in this very process, which saves
+        their start but has a run that kills its process kill them all.
+    fresh : bool
+        Run everything of this experiment again.
+    progress, embedding : callable or None
+        Called with what is done and what is to be done: runs, and photos.
+
+    Returns
+    -------
+    BenchReport
+        How many runs there were, and how many failed.
     """
     make_folder(out)
     with _sole_writer(out), tempfile.TemporaryDirectory() as work:
         jobs, lost = _jobs(experiment, root, Path(work), embedding)
-        known = {record["run"]: record for record in read_records(out)} if out.exists() else {}
-        again = {job.id for job in jobs} if fresh else set()
-        done = {id: record for id, record in known.items() if "error" not in record and id not in again}
-        todo = [job for job in jobs if job.id not in done]
+        planned = {job.head.run for job in jobs}
+        known = read_records(out) if out.exists() else []
+        kept = {record.head.run: record for record in known if _stays(record, experiment.name)}
+        done = {id: record for id, record in kept.items() if not (fresh and id in planned)}
+        todo = [job for job in jobs if job.head.run not in done]
         write_records(out, [*done.values()])  # without failures and without a line that a kill has cut off
         before = len(jobs) - len(todo)
         if progress is not None:
             progress(before, len(jobs))
         for record in _executed(todo, available_cores() if workers is None else workers):
             append_record(out, record)
-            done[record["run"]] = record
+            done[record.head.run] = record
             if progress is not None:
-                progress(before + sum(job.id in done for job in todo), len(jobs))
+                progress(before + sum(job.head.run in done for job in todo), len(jobs))
         # one order of lines whatever the order in which runs were done; records of other experiments stay in front
-        planned = [job.id for job in jobs]
-        others = [record for id, record in done.items() if id not in set(planned)]
-        write_records(out, [*others, *(done[id] for id in planned), *lost])
-        failed = sum("error" in done[id] for id in planned) + len(lost)
+        others = [record for id, record in done.items() if id not in planned]
+        ours = [done[job.head.run] for job in jobs]
+        write_records(out, [*others, *ours, *lost])
+        failed = sum(bool(record.error) for record in ours) + len(lost)
     return BenchReport(out, len(jobs) + len(lost), before, failed)
+
+
+def _stays(record: Record, experiment: str) -> bool:
+    """A failed run of this experiment is tried again; what other experiments left is none of its business."""
+    return not record.error or record.head.experiment != experiment
 
 
 @contextmanager
@@ -119,28 +141,27 @@ def _jobs(
                 sources[place] = error
         source = sources[place]
         if isinstance(source, FeatureSource):
-            jobs.append(_Job(run, source, run_id(run, source)))
+            jobs.append(_Job(run, source, run_head(run, source, revision)))
         else:
             nowhere = FeatureSource(Path(run.dataset).stem, run.backbone, Path(), "")
-            lost.append({**run_head(run, nowhere, revision), "error": f"{type(source).__name__}: {source}"})
+            lost.append(Record(run_head(run, nowhere, revision), error=f"{type(source).__name__}: {source}"))
     return jobs, lost
 
 
 def _executed(jobs: Sequence[_Job], workers: int) -> Iterator[Record]:
     """Records as they come. A run whose process dies is tried once more by itself: another may have been the cause."""
-    revision, waiting = code_revision(), list(jobs)
-    suspects: list[_Job] = []
+    waiting, suspects = list(jobs), list[_Job]()
     if workers == 0:
-        yield from (execute(job.run, job.source, revision) for job in jobs)
+        yield from (execute(job.run, job.source, job.head) for job in jobs)
         return
     while waiting:
         under_way: dict[Future[Record], _Job] = {}
-        with _pool(min(workers, len(waiting))) as pool:
+        with process_pool(min(workers, len(waiting))) as pool:
             try:
                 while waiting or under_way:
                     while waiting and len(under_way) < workers:
                         job = waiting[0]
-                        under_way[pool.submit(execute, job.run, job.source, revision)] = job
+                        under_way[pool.submit(execute, job.run, job.source, job.head)] = job
                         waiting.pop(0)  # not before: a broken pool takes nothing
                     finished, _ = wait(under_way, return_when=FIRST_COMPLETED)
                     for future in finished:
@@ -150,38 +171,26 @@ def _executed(jobs: Sequence[_Job], workers: int) -> Iterator[Record]:
             except BrokenProcessPool:
                 suspects += under_way.values()
     for job in suspects:
-        yield _alone(job, revision)
+        yield _alone(job)
 
 
-def _alone(job: _Job, revision: str) -> Record:
-    with _pool(1) as pool:
+def _alone(job: _Job) -> Record:
+    with process_pool(1) as pool:
         try:
-            return pool.submit(execute, job.run, job.source, revision).result()
+            return pool.submit(execute, job.run, job.source, job.head).result()
         except BrokenProcessPool:
             reason = "the process of this run died twice, most likely for want of memory"
-            return {**run_head(job.run, job.source, revision), "error": f"BrokenProcessPool: {reason}"}
-
-
-def _pool(workers: int) -> ProcessPoolExecutor:
-    threads = max(available_cores() // workers, 1)  # more would only get in each other's way
-    return ProcessPoolExecutor(workers, get_context("spawn"), _prepare_process, (os.getpid(), threads))
-
-
-def _prepare_process(parent: int, threads: int) -> None:
-    """Bound the threads; and end with the runner, so that a kill leaves nothing behind that goes on for hours."""
-    torch.set_num_threads(threads)
-    threadpool_limits(threads)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+            return Record(job.head, error=f"BrokenProcessPool: {reason}")
 
 
 def code_revision() -> str:
-    """The commit this code is from, with a mark where it was changed since; empty outside a checkout."""
+    """The commit this code is from.
+
+    Returns
+    -------
+    str
+        With a mark where the code was changed since; empty outside a checkout.
+    """
     folder = Path(__file__).parent
     try:
         head = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=folder, capture_output=True, text=True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gddsg.cli.console import AsJson, counted, err, escaped, new_table, out, print_json, progress_bar
+
+if TYPE_CHECKING:  # imported when first used, so that --help comes at once
+    from gddsg.bench import Record
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -22,14 +26,16 @@ Data = Annotated[
 
 @app.command(
     epilog="Examples:  gddsg bench run experiments/main-table.toml --data features/   ·   "
-    "gddsg bench run --features birds.npz --learner gddsg,ranpac --tasks 10 --orders 10 --out records.jsonl"
+    "gddsg bench run --features birds.npz --learner gddsg,my_file:MyLearner --orders 10 --out records.jsonl"
 )
 def run(
     experiments: Annotated[list[Path] | None, typer.Argument(help="TOML files.", metavar="[EXPERIMENT]...")] = None,
     features: Annotated[
         list[Path] | None, typer.Option("--features", help="Feature file to run on, without an experiment file.")
     ] = None,
-    learner: Annotated[str, typer.Option(help="Names, joined by commas; those of `gddsg bench list`.")] = "gddsg",
+    learner: Annotated[
+        str, typer.Option(help="Names, joined by commas: those of `gddsg bench list`, or module:Class.")
+    ] = "gddsg",
     tasks: Annotated[int, typer.Option(min=1, help="Number of tasks, with --features.")] = 10,
     orders: Annotated[int, typer.Option(min=1, help="Number of class orders, with --features.")] = 1,
     records: Annotated[
@@ -44,6 +50,7 @@ def run(
 
     if bool(experiments) == bool(features):
         raise typer.BadParameter("Name experiment files, or feature files with --features.")
+    _make_current_folder_importable()
     if features:
         wanted = {
             "datasets": [str(path) for path in features],
@@ -73,26 +80,45 @@ def run(
         raise typer.Exit(1)
 
 
-def _print_results(path: Path, experiment: str) -> None:
-    """Mean A_N and F_N over orders, as far as there are any."""
-    from gddsg.bench import read_records
+def _make_current_folder_importable() -> None:
+    """So that module:Class finds a file of the user's; last, so that no file there hides an installed package."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # processes of the runs are started with the same path
 
-    rows: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for record in read_records(path):
-        if record["experiment"] == experiment and (record.get("metrics") or "error" in record):
-            rows.setdefault((record["dataset"], record["learner"], record["protocol"]), []).append(record)
+
+def _print_results(path: Path, experiment: str) -> None:
+    """Mean A_N and F_N over orders, and what else was measured, as far as there is any."""
+    from gddsg.bench import read_records
+    from gddsg.bench.findings import Measurement
+
+    ours = [record for record in read_records(path) if record.head.experiment == experiment]
+    _print_streams([record for record in ours if record.error or record.head.kind == "stream"])
+    measured = [record for record in ours if isinstance(record.found, Measurement)]
+    if measured:
+        shown = new_table("data set", "learner", "order", "kind", "found")
+        for record in measured:
+            head = record.head
+            shown.add_row(*map(escaped, (head.dataset, head.learner, head.order, head.kind, record.found)))
+        out.print(shown)
+
+
+def _print_streams(records: list[Record]) -> None:
+    rows: dict[tuple[str, str, str], list[Record]] = {}
+    for record in records:
+        rows.setdefault((record.head.dataset, record.head.learner, record.head.leaks), []).append(record)
     if not rows:
         return
     shown = new_table("data set", "learner", "orders", "A_N", "F_N", "note")
-    for (dataset, learner, protocol), group in rows.items():
-        done = [one["metrics"] for one in group if "metrics" in one]
+    for (dataset, learner, leaks), group in rows.items():
+        done = [metrics for one in group if (metrics := getattr(one.found, "metrics", None))]
         numbers = [
             f"{sum(one[key] for one in done) / len(done):.2f}" if done and all(key in one for one in done) else "–"
             for key in ("A_N", "F_N")
         ]
-        note = "" if protocol == "honest" else f"{protocol}: leaks"
-        errors = [one["error"] for one in group if "error" in one]
-        note += f" {len(errors)} failed: {errors[0][:80]}" if errors else ""
+        errors = [one.error for one in group if one.error]
+        failed = f"{len(errors)} failed: {errors[0][:80]}" if errors else ""
+        note = " ".join(part for part in (f"leaks: {leaks}" if leaks else "", failed) if part)
         shown.add_row(escaped(dataset), escaped(learner), str(len(done)), *numbers, escaped(note))
     out.print(shown)
 
@@ -103,14 +129,13 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Show experiments, and the learners they can run."""
-    from gddsg.bench import experiment_files, read_experiment
+    from gddsg.bench import experiment_files, learner_names, read_experiment
     from gddsg.bench.experiment import planned_runs
-    from gddsg.learners import LEARNERS
 
     found = [(path, read_experiment(path)) for path in experiment_files(folder)]
     if as_json:
         rows = [{"file": str(path), "title": one.title, "runs": len(list(planned_runs(one)))} for path, one in found]
-        print_json({"experiments": rows, "learners": list(LEARNERS)})
+        print_json({"experiments": rows, "learners": learner_names()})
         return
     if not found:
         out.print(f"There is no experiment (.toml) in {escaped(folder)}; name another folder, or run --features FILE.")
@@ -119,7 +144,7 @@ def list_(
         shown.add_row(escaped(path), str(len(list(planned_runs(one)))), escaped(one.title))
     if found:
         out.print(shown)
-    out.print(f"Learners: {', '.join(LEARNERS)}")
+    out.print(f"Learners: {', '.join(learner_names())}; or one of yours, as module:Class")
 
 
 @app.command(epilog="Example:  gddsg bench report experiments/records/*.jsonl --html report/")

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from gddsg.core.grouping import ClassGroups
-from gddsg.core.similarity_graph import Label, SimilarityGraph
+from gddsg.core.label import Label
+from gddsg.core.similarity_graph import SimilarityGraph
 from gddsg.errors import InputError
 from gddsg.report.graph_layout import MARGIN, NARROWEST, Floats, Pair, placed
 
@@ -51,11 +52,16 @@ class Drawing:
 
     Attributes
     ----------
-    names, groups, counts : of every class; the count is None where it is not known.
-    distances, similar : ``(n_classes, n_classes)``.
-    pairs : all look-alikes, closest first.
-    drawn : those that get a line.
-    centres, halves : ``(n_classes, 2)`` middle of the box, half its width and height.
+    names, groups, counts : tuple of str or tuple of int or tuple of int or None
+        Of every class; the count is None where it is not known.
+    distances, similar : ndarray or Bools
+        ``(n_classes, n_classes)``.
+    pairs : list of Pair
+        All look-alikes, closest first.
+    drawn : list of Pair
+        Those that get a line.
+    centres, halves : ndarray
+        ``(n_classes, 2)`` middle of the box, half its width and height.
     """
 
     names: tuple[str, ...]

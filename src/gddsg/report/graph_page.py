@@ -17,7 +17,8 @@ from string import Template
 import numpy as np
 
 from gddsg.core.grouping import ClassGroups
-from gddsg.core.similarity_graph import Label, SimilarityGraph
+from gddsg.core.label import Label
+from gddsg.core.similarity_graph import SimilarityGraph
 from gddsg.report.graph_drawing import Drawing, colour, drawing_of, text_colour
 from gddsg.report.graph_file import write_graph
 from gddsg.report.graph_layout import Pair

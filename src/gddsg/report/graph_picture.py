@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gddsg.core.grouping import ClassGroups
-from gddsg.core.similarity_graph import Label, SimilarityGraph
+from gddsg.core.label import Label
+from gddsg.core.similarity_graph import SimilarityGraph
 from gddsg.errors import MissingExtraError
 from gddsg.report.graph_drawing import LETTER, Drawing, colour, drawing_of, text_colour
 from gddsg.report.graph_file import write_graph
@@ -33,9 +34,12 @@ def graph_figure(graph: SimilarityGraph, groups: ClassGroups, counts: Mapping[La
 
     Parameters
     ----------
-    graph : the similarity graph of a model.
-    groups : its class groups; every class of the graph is in exactly one.
-    counts : samples of each class, shown in parentheses where they are known.
+    graph : SimilarityGraph
+        The similarity graph of a model.
+    groups : ClassGroups
+        Its class groups; every class of the graph is in exactly one.
+    counts : mapping of Label to int or None
+        Samples of each class, shown in parentheses where they are known.
 
     Raises
     ------

@@ -22,7 +22,8 @@ _VECTOR_POINTS = 400
 def graph_figure(name: str, graphs: Sequence[ClassGraph]) -> Figure | None:
     """The similarity graphs."""
     drawn = [graph for graph in graphs if graph.classes]
-    pictures = tuple(_graph(f"{name}-graph-{k}", graph) for k, graph in enumerate(drawn, 1))
+    several = len({graph.learner for graph in drawn}) > 1
+    pictures = tuple(_graph(f"{name}-graph-{k}", graph, several) for k, graph in enumerate(drawn, 1))
     caption = (
         "Which classes are look-alikes. With few look-alikes every class is a mark, groups follow each other round the "
         "circle under their numbers, and lines join look-alikes. With many, every class is a row and a column, sorted "
@@ -44,15 +45,16 @@ def embedding_figure(name: str, embeddings: Sequence[Embedding]) -> Figure | Non
     return Figure("Embedding of the distance features", caption, pictures) if pictures else None
 
 
-def _graph(name: str, graph: ClassGraph) -> Picture:
-    figure = new_figure(WIDTH * 0.92, _title(graph))
+def _graph(name: str, graph: ClassGraph, several: bool) -> Picture:
+    title = f"{_title(graph)}, {graph.learner}" if several else _title(graph)
+    figure = new_figure(WIDTH * 0.92, title)
     axes = figure.add_axes((0.03, 0.02, 0.94, 0.9))
     axes.grid(visible=False)
     if len(graph.edges) <= _SPARSE * len(graph.classes):
         _node_link(axes, graph)
     else:
         _matrix(axes, graph)
-    return render(figure, name, f"{_title(graph)}, {counted(len(graph.edges), 'pair')} of look-alikes.")
+    return render(figure, name, f"{title}, {counted(len(graph.edges), 'pair')} of look-alikes.")
 
 
 def _title(graph: ClassGraph) -> str:

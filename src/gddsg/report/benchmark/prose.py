@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gddsg.report.benchmark.published import dataset_name
-from gddsg.report.benchmark.records import Records, Stream
+from gddsg.report.benchmark.records import Measured, Records, Stream
 from gddsg.report.benchmark.summary import REFERENCE, Comparison, Contest, Entry, compare, counted
 from gddsg.report.benchmark.tables import interval_text, plain, signed, with_interval
 
@@ -51,7 +51,7 @@ def summary_sentences(records: Records, experiments: Mapping[str, Sequence[Conte
 
 def facts(records: Records) -> list[str]:
     """Where the numbers come from, and what to be careful about."""
-    runs = [*records.streams, *records.failures]
+    runs: list[Stream | Measured] = [*records.streams, *records.failures, *records.measurements]
     found = [
         _listed("Revisions of the code", (run.revision for run in runs)),
         _listed("Versions", (f"{name} {version}" for run in runs for name, version in run.versions.items())),
@@ -65,6 +65,10 @@ def facts(records: Records) -> list[str]:
 
 def _measured(records: Records) -> str:
     streams = records.streams
+    measured = counted(len(records.measurements), "measurement")
+    if not streams and records.measurements:
+        datasets = sorted({dataset_name(one.dataset) for one in records.measurements})
+        return f"{measured} on {_and(datasets)}, and no stream of tasks."
     if not streams:
         return f"No run has been recorded yet, apart from {counted(len(records.failures), 'failure')}."
     learners = counted(len({stream.learner for stream in streams}), "learner")
@@ -74,7 +78,7 @@ def _measured(records: Records) -> str:
     return (
         f"{counted(len(streams), 'run')} of {learners} over {orders} on {_and(datasets)}, with features of "
         f"{_and(backbones)}: classes come task after task, and after each task every class seen so far is tested."
-    )
+    ) + (f" Beside them {measured}." if records.measurements else "")
 
 
 def _leading(experiments: Mapping[str, Sequence[Contest]]) -> list[Contest]:

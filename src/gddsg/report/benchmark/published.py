@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gddsg.evaluation import protocol
+
 BACKBONE = "ViT-B/16"
-RELEASED = "released (leaks: the test sample's task is told)"
+RELEASED = f"{protocol.RELEASED.name} (leaks: {protocol.RELEASED.leaks})"
 TOOLBOX = "as the paper ran it (PILOT toolbox)"
 
 DATASETS = {

@@ -1,4 +1,4 @@
-"""Stored records, checked and typed: what one run of one learner over one stream of tasks left behind."""
+"""Records as the report shows them: sorted by kind, names made fit to be shown, numbers as arrays."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from gddsg.errors import InputError
+from gddsg.bench.findings import (
+    EmbeddingFindings,
+    GraphFindings,
+    Measurement,
+    StreamFindings,
+)
+from gddsg.bench.record import Head, Record
+from gddsg.evaluation import protocol
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
-HONEST = "honest"
+HONEST = protocol.HONEST.name
 _ERROR_LENGTH = 300
-_TOLD = {"released": "the test sample's task is told", "oracle-group": "the test sample's group is told"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,17 +30,30 @@ class Stream:
 
     Attributes
     ----------
-    experiment, dataset, backbone, learner, method, protocol, order : the names of the record, made fit to be shown.
-    exemplar_free, incremental : what sets a run apart from those that obey the rules.
-    leaks : what the protocol tells that nobody knows in use; empty for an honest one.
-    sizes : number of classes of each task.
-    variation : how the stream differs from whole classes in equal numbers; empty if it does not.
-    class_order : names of the classes as they came.
-    metrics : those that were measured, in per cent, seconds or MB.
-    class_accuracies : ``(n_classes seen,)`` after each task, or after the last alone, in per cent; NaN without samples.
-    groups, seconds_per_task, state_per_task : after each task; empty where nobody measured.
-    confusions : true class, predicted class, how often.
-    error : why the run failed; empty if it did not.
+    experiment, dataset, backbone, learner, method, protocol, order : str
+        The names of the record, made fit to be shown.
+    exemplar_free, incremental : bool
+        What sets a run apart from those that obey the rules.
+    leaks : str
+        What the protocol tells that nobody knows in use; empty for an honest one.
+    sizes : tuple of int
+        Number of classes of each task.
+    variation : str
+        How the stream differs from whole classes in equal numbers; empty if it does not.
+    class_order : tuple of str
+        Names of the classes as they came.
+    metrics : Mapping of str to float
+        Those that were measured, in per cent, seconds or MB.
+    class_accuracies : tuple of array
+        ``(n_classes seen,)`` after each task, or after the last alone, in per cent; NaN without samples.
+    groups, seconds_per_task, state_per_task : tuple
+        After each task; empty where nobody measured.
+    confusions : tuple of (str, str, float)
+        True class, predicted class, how often.
+    error : str
+        Why the run failed; empty if it did not.
+    run, seed, fingerprint, revision, versions
+        Where the numbers come from.
     """
 
     experiment: str
@@ -76,7 +95,17 @@ class Stream:
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """Samples laid out in the plane, each with the group of its class."""
+    """Samples laid out in the plane, each with the group of its class.
+
+    Attributes
+    ----------
+    experiment, dataset, method : str
+        Names, made fit to be shown; the method is t-SNE or UMAP.
+    points : array
+        ``(n_samples, 2)``.
+    groups : tuple of int
+        Group of each sample.
+    """
 
     experiment: str
     dataset: str
@@ -87,10 +116,25 @@ class Embedding:
 
 @dataclass(frozen=True, eq=False)
 class ClassGraph:
-    """Which classes are look-alikes, and the group of each."""
+    """Which classes are look-alikes, and the group of each.
+
+    Attributes
+    ----------
+    experiment, dataset, learner : str
+        Names, made fit to be shown.
+    classes : tuple of str
+        Their names.
+    groups : tuple of int
+        Group of each class.
+    edges : tuple of (int, int)
+        Places of two look-alikes.
+    positions : array or None
+        ``(n_classes, 2)``, where to draw them, if that is prescribed.
+    """
 
     experiment: str
     dataset: str
+    learner: str
     classes: tuple[str, ...]
     groups: tuple[int, ...]
     edges: tuple[tuple[int, int], ...]
@@ -98,50 +142,109 @@ class ClassGraph:
 
 
 @dataclass(frozen=True, eq=False)
+class Measured:
+    """A measurement that is shown in a table of its own.
+
+    Attributes
+    ----------
+    experiment, dataset, learner, order : str
+        The names of the record, made fit to be shown.
+    found : Measurement
+        What was measured.
+    seed, revision, versions
+        Where the numbers come from.
+    """
+
+    experiment: str
+    dataset: str
+    learner: str
+    order: str
+    found: Measurement
+    seed: str
+    revision: str
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, eq=False)
 class Records:
-    """All records of a report by kind; ``unknown`` counts those of a kind this report cannot show."""
+    """All records of a report by kind.
+
+    Attributes
+    ----------
+    streams, embeddings, graphs, measurements : tuple
+        What was found, sorted.
+    failures : tuple of Stream
+        Runs of all kinds that ended in an error.
+    unknown : int
+        Number of records of a kind this report cannot show.
+    """
 
     streams: tuple[Stream, ...]
     failures: tuple[Stream, ...]
     embeddings: tuple[Embedding, ...]
     graphs: tuple[ClassGraph, ...]
+    measurements: tuple[Measured, ...]
     unknown: int
 
 
-def read_records(records: Sequence[Mapping[str, Any]]) -> Records:
-    """Check and sort records; where one run was recorded twice in an experiment, the later record counts.
+def sorted_records(records: Sequence[Record]) -> Records:
+    """Sort records by kind; where one run was recorded twice in an experiment, the later record counts.
 
-    Raises
-    ------
-    InputError
-        If a record is not a mapping, or lacks what every record of its kind has.
+    Parameters
+    ----------
+    records : sequence of Record
+        As :func:`gddsg.bench.read_records` gives them.
+
+    Returns
+    -------
+    Records
+        What the report shows.
     """
-    latest: dict[tuple[str, ...], Mapping[str, Any]] = {}
-    for position, record in enumerate(records):
-        if not isinstance(record, Mapping):
-            raise InputError(f"Record {position} is a {type(record).__name__}, expected a mapping as JSON objects are.")
-        run = str(record.get("run") or f"record {position}")
-        latest[str(record.get("experiment")), run] = {**record, "position": position}
-    kinds: dict[str, list[Mapping[str, Any]]] = {}
-    for record in latest.values():
-        kinds.setdefault("failure" if record.get("error") else str(record.get("kind", "stream")), []).append(record)
+    latest = {(record.head.experiment, record.head.run): record for record in records}
+    known = StreamFindings | EmbeddingFindings | GraphFindings | Measurement
+    done = [record for record in latest.values() if not record.error]
+    heads = [(record.head, record.found) for record in done]
     return Records(
-        streams=_streams(kinds.pop("stream", [])),
-        failures=_streams(kinds.pop("failure", [])),
-        embeddings=tuple(sorted(map(_embedding, kinds.pop("embedding", [])), key=_place)),
-        graphs=tuple(sorted(map(_graph, kinds.pop("graph", [])), key=_place)),
-        unknown=sum(map(len, kinds.values())),
+        streams=_sorted_streams(_stream(head, found) for head, found in heads if isinstance(found, StreamFindings)),
+        failures=_sorted_streams(
+            _stream(record.head, StreamFindings(), record.error) for record in latest.values() if record.error
+        ),
+        embeddings=tuple(
+            sorted(
+                (_embedding(head, found) for head, found in heads if isinstance(found, EmbeddingFindings)), key=_place
+            )
+        ),
+        graphs=tuple(
+            sorted((_graph(head, found) for head, found in heads if isinstance(found, GraphFindings)), key=_place)
+        ),
+        measurements=tuple(
+            sorted(
+                (_measured(head, found) for head, found in heads if isinstance(found, Measurement)), key=_measured_place
+            )
+        ),
+        unknown=sum(not isinstance(record.found, known) for record in done),
     )
 
 
 def shown(value: object) -> str:
-    """A name as one line of text that can be shown: no control characters, no halves of characters."""
+    """A name as one line of text that can be shown: no control characters, no halves of characters.
+
+    Parameters
+    ----------
+    value : object
+        The name.
+
+    Returns
+    -------
+    str
+        Never empty.
+    """
     text = "".join(character if character.isprintable() else " " for character in str(value))
     return " ".join(text.split()) or "(no name)"
 
 
-def _streams(records: Iterable[Mapping[str, Any]]) -> tuple[Stream, ...]:
-    return tuple(sorted(map(_stream, records), key=_stream_place))
+def _sorted_streams(streams: Iterable[Stream]) -> tuple[Stream, ...]:
+    return tuple(sorted(streams, key=_stream_place))
 
 
 def _stream_place(stream: Stream) -> tuple[str, ...]:
@@ -150,7 +253,17 @@ def _stream_place(stream: Stream) -> tuple[str, ...]:
 
 
 def _place(record: Embedding | ClassGraph) -> tuple[str, ...]:
-    return record.experiment, record.dataset, record.method if isinstance(record, Embedding) else ""
+    return record.experiment, record.dataset, record.method if isinstance(record, Embedding) else record.learner
+
+
+def _measured_place(measured: Measured) -> tuple[str, ...]:
+    return (
+        measured.experiment,
+        measured.dataset,
+        measured.learner,
+        _padded(measured.order),
+        _padded(str(measured.found)),
+    )
 
 
 def _padded(order: str) -> str:
@@ -158,130 +271,79 @@ def _padded(order: str) -> str:
     return " ".join(word.zfill(12) if word.isdigit() else word for word in order.split())
 
 
-def _stream(record: Mapping[str, Any]) -> Stream:
-    protocol = shown(record.get("protocol", HONEST))
-    error = shown(record["error"])[:_ERROR_LENGTH] if record.get("error") else ""
-    learner = _required(record, "learner")
+def _stream(head: Head, found: StreamFindings, error: str = "") -> Stream:
     return Stream(
-        experiment=_required(record, "experiment"),
-        dataset=_required(record, "dataset"),
-        backbone=shown(record.get("backbone", "unknown")),
-        learner=learner,
-        method=shown(record.get("method", learner)),
-        protocol=protocol,
-        order=shown(record.get("order", "unknown")),
-        exemplar_free=bool(record.get("exemplar_free", True)),
-        incremental=bool(record.get("incremental", True)),
-        leaks=_leak(record.get("leaks", False), protocol),
-        sizes=tuple(int(size) for size in record.get("sizes") or ()),
-        variation=_variation(record),
-        class_order=tuple(shown(name) for name in record.get("class_order") or ()),
-        metrics=_metrics(record.get("metrics") or {}),
-        class_accuracies=_accuracies(record) if not error else (),
-        groups=tuple(int(count) for count in record.get("groups") or ()),
-        seconds_per_task=_floats(record.get("seconds_per_task")),
-        state_per_task=_floats(record.get("state_MB_per_task")),
-        confusions=tuple((shown(a), shown(b), float(count)) for a, b, count in record.get("confusions") or ()),
-        error=error,
-        run=shown(record.get("run", "")),
-        seed=shown(record.get("seed", "")),
-        fingerprint=shown(record.get("data_fingerprint", "")),
-        revision=shown(record.get("revision", "")),
-        versions={shown(name): shown(version) for name, version in (record.get("versions") or {}).items()},
+        experiment=shown(head.experiment),
+        dataset=shown(head.dataset),
+        backbone=shown(head.backbone),
+        learner=shown(head.learner),
+        method=shown(head.method or head.learner),
+        protocol=shown(head.protocol),
+        order=shown(head.order),
+        exemplar_free=head.exemplar_free,
+        incremental=head.incremental,
+        leaks=shown(head.leaks) if head.leaks else "",
+        sizes=found.sizes,
+        variation=_variation(head),
+        class_order=tuple(map(shown, found.class_order)),
+        metrics=found.metrics,
+        class_accuracies=tuple(_floats(row) for row in found.class_accuracies),
+        groups=found.groups,
+        seconds_per_task=found.seconds_per_task,
+        state_per_task=found.state_megabytes,
+        confusions=tuple((shown(a), shown(b), float(count)) for a, b, count in found.confusions),
+        error=shown(error)[:_ERROR_LENGTH] if error else "",
+        run=shown(head.run),
+        seed=str(head.seed),
+        fingerprint=shown(head.data_fingerprint),
+        revision=shown(head.revision),
+        versions=_versions(head),
     )
 
 
-def _leak(given: Any, protocol: str) -> str:
-    """What is told, in words; a record may say only that something is, or name a protocol that always tells."""
-    if isinstance(given, str) and given:
-        return shown(given)
-    return _TOLD.get(protocol, "something nobody knows in use is told" if given else "")
+def _variation(head: Head) -> str:
+    parts = [f"blur {head.blur:g}"] if head.blur else []
+    return ", ".join([*parts, f"imbalance {head.imbalance:g}"] if head.imbalance != 1 else parts)
 
 
-def _variation(record: Mapping[str, Any]) -> str:
-    blur, imbalance = _number(record.get("blur")) or 0.0, _number(record.get("imbalance")) or 1.0
-    parts = [f"blur {blur:g}"] if blur else []
-    return ", ".join([*parts, f"imbalance {imbalance:g}"] if imbalance != 1 else parts)
+def _versions(head: Head) -> dict[str, str]:
+    return {shown(name): shown(version) for name, version in head.versions.items()}
 
 
-def _which(record: Mapping[str, Any]) -> str:
-    return f"Record {record['position']}"
+def _floats(row: Iterable[float | None]) -> Floats:
+    return np.array([math.nan if value is None else value for value in row], dtype=np.float64)
 
 
-def _required(record: Mapping[str, Any], field: str) -> str:
-    if field in record:
-        return shown(record[field])
-    fields = {*map(str, record)} - {"position"}
-    raise InputError(
-        f"{_which(record)} has no {field!r} (it has {', '.join(sorted(fields)) or 'nothing'}), expected "
-        " the fields every record of its kind has; leave it out or measure it again."
-    )
-
-
-def _metrics(given: Mapping[str, Any]) -> dict[str, float]:
-    """Those that are numbers; null and NaN mean that nobody measured."""
-    numbers = ((str(name), _number(value)) for name, value in given.items())
-    return {name: value for name, value in numbers if value is not None}
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if math.isfinite(value) else None
-
-
-def _floats(values: Iterable[Any] | None) -> tuple[float, ...]:
-    return tuple(math.nan if value is None else float(value) for value in values or ())
-
-
-def _accuracies(record: Mapping[str, Any]) -> tuple[Floats, ...]:
-    """Accuracies after each task, checked against the sizes of the tasks."""
-    rows = tuple(np.array(_floats(row)) for row in record.get("class_accuracies") or ())
-    if not rows:
-        return ()
-    sizes = [int(size) for size in record.get("sizes") or ()]
-    expected = np.cumsum(sizes).tolist()
-    found = [len(row) for row in rows]
-    named = len(record.get("class_order") or ())
-    # tests after the last task alone leave one row
-    if len(found) <= len(sizes) and found == expected[-len(found) :] and named == expected[-1]:
-        return rows
-    raise InputError(
-        f"{_which(record)} has accuracies of {found} classes after its tasks and {named} names of classes; "
-        f"with tasks of {sizes} classes {expected} and as many names were expected. Measure it again."
-    )
-
-
-def _embedding(record: Mapping[str, Any]) -> Embedding:
-    points = np.asarray(record.get("points") or [], dtype=np.float64).reshape(-1, 2)
-    groups = tuple(int(group) for group in record.get("groups") or [0] * len(points))
-    if len(groups) != len(points):
-        raise InputError(f"{_which(record)} has {len(points)} points and {len(groups)} groups, expected as many.")
+def _embedding(head: Head, found: EmbeddingFindings) -> Embedding:
     return Embedding(
-        experiment=_required(record, "experiment"),
-        dataset=_required(record, "dataset"),
-        method=shown(record.get("method", "embedding")),
-        points=points,
-        groups=groups,
+        experiment=shown(head.experiment),
+        dataset=shown(head.dataset),
+        method=shown(head.kind),
+        points=np.array(found.points, dtype=np.float64).reshape(-1, 2),
+        groups=found.groups,
     )
 
 
-def _graph(record: Mapping[str, Any]) -> ClassGraph:
-    classes = tuple(shown(name) for name in record.get("classes") or ())
-    groups = tuple(int(group) for group in record.get("group_of_class") or ())
-    edges = tuple((int(i), int(j)) for i, j in record.get("edges") or ())
-    stray = [edge for edge in edges if not 0 <= min(edge) <= max(edge) < len(classes)]
-    if len(groups) != len(classes) or stray:
-        raise InputError(
-            f"{_which(record)} has {len(classes)} classes, {len(groups)} groups of classes and {len(stray)} lines to "
-            "classes it does not name, expected a group a class and lines between named classes only."
-        )
-    positions = record.get("positions")
+def _graph(head: Head, found: GraphFindings) -> ClassGraph:
     return ClassGraph(
-        experiment=_required(record, "experiment"),
-        dataset=_required(record, "dataset"),
-        classes=classes,
-        groups=groups,
-        edges=edges,
-        positions=None if positions is None else np.asarray(positions, dtype=np.float64).reshape(len(classes), 2),
+        experiment=shown(head.experiment),
+        dataset=shown(head.dataset),
+        learner=shown(head.learner),
+        classes=tuple(map(shown, found.classes)),
+        groups=found.group_of_class,
+        edges=found.edges,
+        positions=None if found.positions is None else np.array(found.positions, dtype=np.float64).reshape(-1, 2),
+    )
+
+
+def _measured(head: Head, found: Measurement) -> Measured:
+    return Measured(
+        experiment=shown(head.experiment),
+        dataset=shown(head.dataset),
+        learner=shown(head.learner),
+        order=shown(head.order),
+        found=found,
+        seed=str(head.seed),
+        revision=shown(head.revision),
+        versions=_versions(head),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gddsg.report.benchmark import bars, curves, group_figures, maps, order_figures, published, tables
+from gddsg.report.benchmark import bars, curves, group_figures, maps, measurements, order_figures, published, tables
 from gddsg.report.benchmark.document import Block, Bullets, Document, Paragraph, Section
 from gddsg.report.benchmark.drawing import Style, learner_styles, report_style
 from gddsg.report.benchmark.prose import READING, facts, summary_sentences
@@ -53,12 +53,14 @@ def _names(records: Records) -> list[str]:
     found = {stream.experiment for stream in records.streams}
     found |= {embedding.experiment for embedding in records.embeddings}
     found |= {graph.experiment for graph in records.graphs}
+    found |= {measured.experiment for measured in records.measurements}
     return [*(name for name in _KNOWN if name in found), *sorted(found - set(_KNOWN))]
 
 
 def _section(experiment: Experiment) -> list[Section]:
     title, intro, part = _KNOWN.get(experiment.name, (experiment.name, "", _generic))
-    blocks = [block for block in [*part(experiment), *_maps(experiment)] if block is not None]
+    found = [*part(experiment), *_maps(experiment), *_measurements(experiment)]
+    blocks = [block for block in found if block is not None]
     if not blocks:
         return []
     head: list[Block] = [Paragraph(intro)] if intro else []
@@ -70,6 +72,11 @@ def _maps(experiment: Experiment) -> Iterator[Block | None]:
     embeddings = [found for found in experiment.records.embeddings if found.experiment == experiment.name]
     yield maps.embedding_figure(experiment.anchor, embeddings)
     yield maps.graph_figure(experiment.anchor, graphs)
+
+
+def _measurements(experiment: Experiment) -> Sequence[Block]:
+    own = [measured for measured in experiment.records.measurements if measured.experiment == experiment.name]
+    return measurements.measurement_tables(own)
 
 
 def _generic(experiment: Experiment) -> list[Block | None]:
@@ -138,6 +145,11 @@ def _group_count(experiment: Experiment) -> list[Block | None]:
     return [*growth, *tables.result_tables(experiment.contests), printed]
 
 
+def _distances(experiment: Experiment) -> list[Block | None]:
+    graphs = [graph for graph in experiment.records.graphs if graph.experiment == experiment.name]
+    return [measurements.graph_table(graphs)]
+
+
 def _cost(experiment: Experiment) -> list[Block | None]:
     drawn = curves.cost_curves(experiment.anchor, experiment.contests, experiment.styles)
     return [*drawn, *tables.result_tables(experiment.contests)]
@@ -177,7 +189,12 @@ _KNOWN: dict[str, tuple[str, str, Part]] = {
         _group_count,
     ),
     "embedding": ("Distance features in the plane", "", _generic),
+    "distances": ("Similarity graph by distance", "Which classes count as look-alikes.", _distances),
     "cost": ("Memory and time", "What a learner carries on, and how long it takes, as classes arrive.", _cost),
+    "invariance": ("Invariance to class order", "The same model bit by bit, whatever came first.", _generic),
+    "split": ("Classes that come back", "The samples of every class in several batches.", _generic),
+    "trust": ("Calibration and rejection", "How far probabilities and “unknown” can be trusted.", _generic),
+    "memory": ("Model file and memory", "What a model takes on the disk, and learning it in memory.", _generic),
 }
 
 

@@ -52,10 +52,14 @@ class OrderMetrics:
 
     Attributes
     ----------
-    mopd, aopd : largest and mean range over random orders of the final accuracy of the task at a position.
-    class_max, class_mean : largest and mean range over random orders of the final accuracy of a class.
-    worst, worst_order : lowest A_N over all orders, and where it was.
-    spread : highest less lowest A_N over all orders.
+    mopd, aopd : float or None
+        Largest and mean range over random orders of the final accuracy of the task at a position.
+    class_max, class_mean : float or None
+        Largest and mean range over random orders of the final accuracy of a class.
+    worst, worst_order : float or str
+        Lowest A_N over all orders, and where it was.
+    spread : float
+        Highest less lowest A_N over all orders.
     """
 
     mopd: float | None

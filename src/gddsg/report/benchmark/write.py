@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from gddsg.bench.record import Record
 from gddsg.errors import DataError
 from gddsg.files import replace_file
 from gddsg.report.benchmark.markdown import markdown
 from gddsg.report.benchmark.page import page
-from gddsg.report.benchmark.records import read_records, shown
+from gddsg.report.benchmark.records import shown, sorted_records
 from gddsg.report.benchmark.sections import document
 
 _FIGURES = "figures"
@@ -23,9 +23,12 @@ class ReportFiles:
 
     Attributes
     ----------
-    html : one page that holds everything.
-    markdown : the same as Markdown, which links to the figures.
-    figures : PNG files, in a folder beside the Markdown file.
+    html : Path
+        One page that holds everything.
+    markdown : Path
+        The same as Markdown, which links to the figures.
+    figures : tuple of Path
+        PNG files, in a folder beside the Markdown file.
     """
 
     html: Path
@@ -34,25 +37,31 @@ class ReportFiles:
 
 
 def write_report(
-    records: Sequence[Mapping[str, Any]], folder: Path, title: str = "Class-incremental learning: benchmark"
+    records: Sequence[Record], folder: Path, title: str = "Class-incremental learning: benchmark"
 ) -> ReportFiles:
     """Write ``report.html`` and ``report.md`` with its ``figures/``; the same records give the same bytes.
 
     Parameters
     ----------
-    records : as the benchmark stores them, one mapping a run; no learner is run. Experiments the report knows by name
-        get tables and figures of their own, all others tables and accuracy curves.
-    folder : where to write; made if it does not exist.
-    title : heading of the report.
+    records : sequence of Record
+        As :func:`gddsg.bench.read_records` gives them; no learner is run. Experiments the report knows by name get
+        tables and figures of their own, all others tables and accuracy curves.
+    folder : Path
+        Where to write; made if it does not exist.
+    title : str
+        Heading of the report.
+
+    Returns
+    -------
+    ReportFiles
+        What was written.
 
     Raises
     ------
-    InputError
-        If a record is not one of a benchmark.
     DataError
         If the files cannot be written.
     """
-    content = document(read_records(records), shown(title))
+    content = document(sorted_records(records), shown(title))
     folder = Path(folder)
     html, twin = folder / "report.html", folder / "report.md"
     pictures = [(folder / _FIGURES / f"{picture.name}.png", picture.png) for picture in content.pictures()]

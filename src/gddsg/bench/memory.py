@@ -1,0 +1,65 @@
+"""Memory of a learner, measured in a process of its own, where nothing was resident before."""
+
+from __future__ import annotations
+
+import re
+import resource
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gddsg.bench.findings import MemoryFindings
+from gddsg.bench.measurements import learn_stream, require
+from gddsg.bench.processes import process_pool
+
+
+def measure_memory(load: Callable[..., tuple[Any, Any]], *arguments: Any) -> MemoryFindings:
+    """Learn in a fresh process, and say how much memory that took and how large the model file is.
+
+    Parameters
+    ----------
+    load : callable
+        Gives an unfitted learner with ``save``, and a stream of tasks. It is called in the fresh process, so that it
+        and its arguments can be pickled.
+    *arguments : Any
+        Of ``load``.
+
+    Returns
+    -------
+    MemoryFindings
+        What was measured.
+    """
+    with process_pool(1) as pool:
+        return pool.submit(_measured_here, load, arguments).result()
+
+
+def _measured_here(load: Callable[..., tuple[Any, Any]], arguments: tuple[Any, ...]) -> MemoryFindings:
+    learner, stream = load(*arguments)
+    require(learner, "memory", "save")
+    loaded = peak_mebibytes()
+    learn_stream(learner, stream)
+    peak = peak_mebibytes()  # before the file is written, which is no part of learning
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model"
+        learner.save(file)
+        size = sum(path.stat().st_size for path in Path(folder).iterdir()) / 1e6
+    return MemoryFindings(len(stream.order), len(stream.sizes), round(size, 3), round(loaded, 1), round(peak, 1))
+
+
+def peak_mebibytes() -> float:
+    """Peak resident memory of this process.
+
+    Returns
+    -------
+    float
+        In 2²⁰ bytes.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():  # getrusage counts the parent that a process was forked from too
+        found = re.search(r"VmHWM:\s+(\d+)", status.read_text())
+        if found:
+            return int(found[1]) / 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 1024
