@@ -13,15 +13,16 @@ from torch import Tensor
 
 from gddsg.core.canonical_order import content_blocks
 from gddsg.core.class_card import ClassCard
+from gddsg.core.coded_rows import CodedRows
 from gddsg.core.metric import Metric, own_weight
 from gddsg.core.moments import CodedMoments
 from gddsg.core.once import Lazy
 
 Floats = NDArray[np.float64]
 
-_DECODED_CLASSES = 512
-"""Models of no more classes keep the codes of all of them as float64, eight times the size, which saves a millisecond a
-prediction; of more, codes are converted each time a class is a candidate."""
+READY_CLASSES = 512
+"""Models of no more classes keep the directions of all of them ready for use, eight times the size of a factor; larger
+ones take factors from the cards each time a class is a candidate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +33,15 @@ class BlockMeans:
     ----------
     whitened : ndarray
         ``(n_classes, dim)``, in coordinates in which T_0 is the identity.
-    solved : ndarray
-        ``(n_classes, dim)``, ``T_0⁻¹ μ``.
+    solved : Lazy of ndarray
+        ``(n_classes, dim)``, ``T_0⁻¹ μ``; large models want it.
     biases : ndarray
         ``(n_classes,)``, half of ``‖whitened‖² - error``: a mean of n samples errs by ``tr(S T_0⁻¹) / n`` in squared
         distance, and without an allowance for it small classes would lose.
     """
 
     whitened: Floats
-    solved: Floats
+    solved: Lazy[Floats]
     biases: Floats
 
     @classmethod
@@ -49,39 +50,42 @@ class BlockMeans:
         whitened = metric.whiten(torch.stack([moments_in(metric, card).mean for card in cards]))
         errors = metric.effective_dim / torch.tensor([float(card.count) for card in cards], dtype=torch.float64)
         biases = (whitened.square().sum(1) - errors) / 2
-        return cls(whitened.numpy(), (whitened @ metric.whitener.T).numpy(), biases.numpy())
+        return cls(whitened.numpy(), Lazy(lambda: (whitened @ metric.whitener.T).numpy()), biases.numpy())
 
 
 @dataclass(frozen=True, eq=False)
 class OwnScatter:
-    """What a class's own scatter adds to its score: ``½ ‖inner F u‖² - ½ log det``, by Woodbury's identity.
+    """What a class's own scatter adds to its score: ``½ ‖inner F T_0⁻¹ (x - μ)‖² - ½ log det``, by Woodbury's identity.
 
-    F are the rows of the class's factor, ``u = T_0⁻¹ (x - μ_c)``.
+    F are the rows of the class's factor, and W the whitener, ``W Wᵀ = T_0⁻¹``.
 
     Attributes
     ----------
-    codes, scales : ndarray
-        F is ``codes · scales``, ``(rank, dim)`` and ``(rank,)``. Codes are int8, or float64 in models small enough
-        to keep them ready for use.
+    directions : ndarray
+        ``inner F W``, ``(rank, dim)`` float64; empty in large models.
+    factor : CodedRows
+        F.
     inner : ndarray
         ``(rank, rank)`` float32.
     log_det : float
         Of ``I + w F T_0⁻¹ Fᵀ``.
     """
 
-    codes: NDArray[np.int8] | Floats
-    scales: Floats
+    directions: Floats
+    factor: CodedRows
     inner: NDArray[np.float32]
     log_det: float
 
-    def rows(self) -> Floats:
-        """F, ``(rank, dim)`` float64."""
-        return self.codes * self.scales[:, None]
+    def term_ready(self, whitened: Floats) -> Floats:
+        """What is added to the scores ``(n,)`` of inputs with ``Wᵀ (x - μ)`` ``(n, dim)``, by the directions."""
+        return self._term(whitened @ self.directions.T)
 
     def term(self, solved: Floats) -> Floats:
-        """What is added to the scores ``(n,)`` of inputs with these u ``(n, dim)``."""
-        along = (solved @ self.codes.T.astype(np.float64, copy=False)) * self.scales
-        along = along @ self.inner.T.astype(np.float64)
+        """What is added to the scores ``(n,)`` of inputs with ``T_0⁻¹ (x - μ)`` ``(n, dim)``."""
+        along = (solved @ self.factor.codes.T.astype(np.float64)) * self.factor.scales.astype(np.float64)
+        return self._term(along @ self.inner.T.astype(np.float64))
+
+    def _term(self, along: Floats) -> Floats:
         term: Floats = (np.square(along).sum(1) - self.log_det) / 2
         return term
 
@@ -114,16 +118,22 @@ class Discriminant:
     def of(cls, metric: Metric, cards: Sequence[ClassCard], earlier: Discriminant | None = None) -> Discriminant:
         """The discriminant of cards in canonical order; what an ``earlier`` one in the same metric knows is kept."""
         known = earlier if earlier is not None and earlier.metric is metric else Discriminant(metric, (), {}, {})
-        keep, keys = len(cards) <= _DECODED_CLASSES, [card.key for card in cards]
+        ready, keys = len(cards) <= READY_CLASSES, [card.key for card in cards]
+        own_known = known.own if ready == known.ready else {}
         means = {}
         for run in content_blocks(keys):
             block = tuple(keys[run])
             means[block] = known.means.get(block) or Lazy(partial(BlockMeans.of, metric, cards[run]))
         own = {
-            key: known.own.get(key) or Lazy(partial(_own_scatter, metric, card, keep))
+            key: own_known.get(key) or Lazy(partial(_own_scatter, metric, card, ready))
             for key, card in zip(keys, cards, strict=True)
         }
         return cls(metric, tuple(cards), means, own)
+
+    @property
+    def ready(self) -> bool:
+        """Whether directions are kept ready for use."""
+        return len(self.cards) <= READY_CLASSES
 
     def prototypes(self) -> Tensor:
         """Means of all classes in the metric's view, ``(n_classes, dim)`` float64."""
@@ -135,15 +145,14 @@ def moments_in(metric: Metric, card: ClassCard) -> CodedMoments:
     return card.view(metric.view) or card.raw
 
 
-def _own_scatter(metric: Metric, card: ClassCard, keep: bool) -> OwnScatter:
+def _own_scatter(metric: Metric, card: ClassCard, ready: bool) -> OwnScatter:
     """Each class by itself, so that rounding does not depend on which others are asked for together."""
     part = moments_in(metric, card)
     weight = (1 - metric.shrinkage) * own_weight(part) / max(part.count - 1, 1)
-    factor = part.factor.decoded()
-    rows = factor @ metric.quick_whitener  # F W, so that F T_0⁻¹ Fᵀ = rows rowsᵀ
+    rows = part.factor.decoded() @ metric.quick_whitener  # F W, so that F T_0⁻¹ Fᵀ = rows rowsᵀ
     identity = torch.eye(len(rows), dtype=torch.float64)
     cholesky = torch.linalg.cholesky(weight * (rows @ rows.T).double() + identity)
-    inner = (weight**0.5 * torch.linalg.solve_triangular(cholesky, identity, upper=False)).float().numpy()
+    inner = (weight**0.5 * torch.linalg.solve_triangular(cholesky, identity, upper=False)).float()
     log_det = 2 * float(cholesky.diagonal().log().sum())
-    codes = part.factor.codes.astype(np.float64) if keep else part.factor.codes
-    return OwnScatter(codes, part.factor.scales.astype(np.float64), inner, log_det)
+    directions = (inner @ rows if ready else rows[:0]).double().numpy()
+    return OwnScatter(directions, part.factor, inner.numpy(), log_det)

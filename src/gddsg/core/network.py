@@ -34,8 +34,8 @@ class PredictionNetwork(nn.Module, Decision):
         weights = torch.zeros(projection.shape[1], n, dtype=torch.float64)
         whitener = torch.from_numpy(predictor.whitener)
         for c, scatter in enumerate(own):
-            rows = torch.from_numpy(scatter.rows()) @ whitener  # F u = (F W) z
-            directions[c, : len(rows)] = torch.from_numpy(scatter.inner).double() @ rows
+            inner = torch.from_numpy(scatter.inner).double()
+            directions[c, : len(inner)] = inner @ scatter.factor.decoded().double() @ whitener
         means = torch.cat([torch.from_numpy(block) for block in predictor.means])
         offsets = (directions @ means[:, :, None])[..., 0]
         for group, (classes, head) in enumerate(zip(predictor.groups, predictor.heads, strict=True)):

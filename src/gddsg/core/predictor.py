@@ -21,7 +21,7 @@ Features = NDArray[np.float32]
 Floats = NDArray[np.float64]
 
 _SCORES_AT_ONCE, _SCORES_IN_CACHE, _LEAST_ROWS = 2**22, 2**16, 64
-_TINY = 1e-300
+_TINY, _COLUMNS_AT_ONCE = 1e-300, 160
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,10 @@ class Predictor(Decision):
         Whitened class means, some hundreds together.
     biases : ndarray
         ``(n_classes,)``, see :class:`gddsg.core.discriminant.BlockMeans`.
-    solved_means : tuple of ndarray
-        ``T_0⁻¹ μ`` of every class, ``(dim,)`` each.
+    ready : bool
+        Whether directions of own scatter are ready for use, see :class:`gddsg.core.discriminant.OwnScatter`.
+    centres : tuple of ndarray
+        Of every class the whitened mean, or ``T_0⁻¹ μ`` where directions are not ready, ``(dim,)`` each.
     own : tuple of Lazy of OwnScatter
         Of every class.
     groups : tuple of ndarray
@@ -71,7 +73,8 @@ class Predictor(Decision):
     whitener: Floats
     means: tuple[Floats, ...]
     biases: Floats
-    solved_means: tuple[Floats, ...]
+    ready: bool
+    centres: tuple[Floats, ...]
     own: tuple[Lazy[OwnScatter], ...]
     groups: tuple[NDArray[np.intp], ...]
     group_of: NDArray[np.intp]
@@ -129,7 +132,11 @@ class Predictor(Decision):
     # ---------------------------------------------------------------- parts of the decision
 
     def _whitened(self, features: Features) -> Floats:
-        return apply_view(features, self.view).astype(np.float64) @ self.whitener
+        seen, out = apply_view(features, self.view).astype(np.float64), np.empty((len(features), len(self.whitener)))
+        for start in range(0, len(self.whitener), _COLUMNS_AT_ONCE):  # the whitener is zero below its diagonal
+            stop = start + _COLUMNS_AT_ONCE
+            np.matmul(seen[:, :stop], self.whitener[:stop, start:stop], out=out[:, start:stop])
+        return out
 
     def _linear(self, whitened: Floats) -> Floats:
         # -½ (‖z - m‖² - error) = z·m - ½ (‖m‖² - error), up to what all classes share
@@ -155,11 +162,12 @@ class Predictor(Decision):
         scores, few = linear[rows], candidates[rows]
         # all of these first: torch and NumPy in turns would keep their threads waiting for each other
         own_scatters = {c: self.own[c]() for c in np.flatnonzero(few.any(0)).tolist()}
-        solved = whitened[rows] @ self.whitener.T  # T_0⁻¹ x
         last = np.where(few, scores, np.inf).min(1)
+        inputs = whitened[rows] if self.ready else whitened[rows] @ self.whitener.T  # T_0⁻¹ x
+        term = OwnScatter.term_ready if self.ready else OwnScatter.term
         for c, scatter in own_scatters.items():
             asking = np.flatnonzero(few[:, c])
-            scores[asking, c] += scatter.term(solved[asking] - self.solved_means[c])
+            scores[asking, c] += term(scatter, inputs[asking] - self.centres[c])
         shift = np.where(few, scores, np.inf).min(1) - last
         linear[rows] = np.where(few, scores, linear[rows] + shift[:, None])
         return linear

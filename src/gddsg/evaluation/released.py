@@ -61,8 +61,9 @@ class ReleasedRecipe(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         times; ``"hard"`` as the paper's text has it, the best class inside the identified group.
     seed : int
         Of projection, replay, voters and trials.
-    n_jobs : int
-        Threads of the voters, -1 for as many as there are cores. With 1 the trees are the same on every machine.
+    n_jobs : int or None
+        Threads of the voters, -1 for as many as there are cores, None for what their libraries take by themselves, as
+        the released code leaves it. With 1 the trees are the same on every machine.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class ReleasedRecipe(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         trials: int = 100,
         decision: Literal["fusion", "hard"] = "fusion",
         seed: int = 0,
-        n_jobs: int = 1,
+        n_jobs: int | None = 1,
     ) -> None:
         self.projection_dim = projection_dim
         self.max_group_size = max_group_size
@@ -262,7 +263,7 @@ class ReleasedRecipe(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return voters, candidates[int(np.argmax(hits))]
 
 
-def _new_voters(seed: int, n_jobs: int) -> list[Any]:
+def _new_voters(seed: int, n_jobs: int | None) -> list[Any]:
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.neighbors import KNeighborsClassifier
 
