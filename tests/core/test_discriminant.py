@@ -58,7 +58,7 @@ def test_own_scatter_turns_a_shared_likelihood_into_the_class_s_own(sizes, dim, 
         T_c, gaps = own_covariance(metric, card), queries - card.raw.mean
         own = -((gaps @ torch.linalg.inv(T_c) * gaps).sum(1) + torch.logdet(T_c)) / 2
         shared = -((gaps @ torch.linalg.inv(T_0) * gaps).sum(1) + torch.logdet(T_0)) / 2
-        term = discriminant.own[card.key]().term(torch.linalg.solve(T_0, gaps.T).T.numpy())
+        term = discriminant.own[card.key]().term(torch.linalg.solve(T_0, gaps.T).T.numpy(), np.zeros(dim))
         np.testing.assert_allclose(term, (own - shared).numpy(), rtol=1e-4, atol=1e-4)
         log_det = float(torch.logdet(T_c) - torch.logdet(T_0))
         assert discriminant.own[card.key]().log_det == pytest.approx(log_det, abs=1e-4)
@@ -157,11 +157,13 @@ def test_large_models_take_factors_from_the_cards_and_score_alike(monkeypatch):
     small = Discriminant.of(metric, cards)
     monkeypatch.setattr(module, "READY_CLASSES", 3)
     large = Discriminant.of(metric, cards)
-    whitened = gaps @ metric.whitener
+    whitened, nowhere = gaps @ metric.whitener, np.zeros(4)
     solved = whitened @ metric.whitener.T
     for card in cards:
         ready, taken = small.own[card.key](), large.own[card.key]()
         assert ready is not taken  # the two round differently, so that none may pass for the other
         assert len(taken.directions) == 0
-        np.testing.assert_allclose(ready.term_ready(whitened.numpy()), ready.term(solved.numpy()), rtol=1e-4, atol=1e-4)
-        assert np.array_equal(ready.term(solved.numpy()), taken.term(solved.numpy()))
+        np.testing.assert_allclose(
+            ready.term_ready(whitened.numpy(), nowhere), ready.term(solved.numpy(), nowhere), rtol=1e-4, atol=1e-4
+        )
+        assert np.array_equal(ready.term(solved.numpy(), nowhere), taken.term(solved.numpy(), nowhere))

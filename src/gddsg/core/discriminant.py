@@ -76,13 +76,14 @@ class OwnScatter:
     inner: NDArray[np.float32]
     log_det: float
 
-    def term_ready(self, whitened: Floats) -> Floats:
-        """What is added to the scores ``(n,)`` of inputs with ``Wᵀ (x - μ)`` ``(n, dim)``, by the directions."""
-        return self._term(whitened @ self.directions.T)
+    def term_ready(self, whitened: Floats, centre: Floats) -> Floats:
+        """What is added to the scores ``(n,)``, from ``Wᵀ x`` ``(n, dim)`` and ``Wᵀ μ``, by the directions."""
+        return self._term(whitened @ self.directions.T - self.directions @ centre)
 
-    def term(self, solved: Floats) -> Floats:
-        """What is added to the scores ``(n,)`` of inputs with ``T_0⁻¹ (x - μ)`` ``(n, dim)``."""
-        along = (solved @ self.factor.codes.T.astype(np.float64)) * self.factor.scales.astype(np.float64)
+    def term(self, solved: Floats, centre: Floats) -> Floats:
+        """What is added to the scores ``(n,)``, from ``T_0⁻¹ x`` ``(n, dim)`` and ``T_0⁻¹ μ``."""
+        codes = self.factor.codes.astype(np.float64)
+        along = (solved @ codes.T - codes @ centre) * self.factor.scales.astype(np.float64)
         return self._term(along @ self.inner.T.astype(np.float64))
 
     def _term(self, along: Floats) -> Floats:

@@ -167,7 +167,7 @@ class Predictor(Decision):
         term = OwnScatter.term_ready if self.ready else OwnScatter.term
         for c, scatter in own_scatters.items():
             asking = np.flatnonzero(few[:, c])
-            scores[asking, c] += term(scatter, inputs[asking] - self.centres[c])
+            scores[asking, c] += term(scatter, inputs[asking], self.centres[c])
         shift = np.where(few, scores, np.inf).min(1) - last
         linear[rows] = np.where(few, scores, linear[rows] + shift[:, None])
         return linear
@@ -239,12 +239,13 @@ class Predictor(Decision):
         needed, place = np.unique(rows, return_inverse=True)
         if len(needed) == 0:
             return
+        heads = {group: self.heads[group]() for group in np.unique(groups).tolist()}  # first, see _quadratic
         # in float64, so that a row's score is its own whatever the batch it comes in
         seen = apply_view(features[needed].astype(np.float64), self.projected_view)
         projected = np.maximum(seen @ self.projection(), 0)
-        for group in np.unique(groups).tolist():
+        for group, weights in heads.items():
             own = groups == group
-            yield group, rows[own], projected[place[own]] @ self.heads[group]()
+            yield group, rows[own], projected[place[own]] @ weights
 
 
 def _log_sum(scores: Floats) -> Floats:
