@@ -68,7 +68,7 @@ def test_a_class_of_one_sample_has_no_scatter_of_its_own():
     cards = cards_of(classes_of((1, 40), 5))
     own = Discriminant.of(shared_metric(cards), cards).own[cards[0].key]()
     assert (own.inner.shape, own.log_det) == ((0, 0), 0.0)
-    assert own.term(normal(3, 5).double().numpy()).tolist() == [0.0] * 3
+    assert own.term(normal(3, 5).double().numpy(), np.ones(5)).tolist() == [0.0] * 3
 
 
 def canonical(cards):
