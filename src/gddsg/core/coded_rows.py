@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 _STEPS = 127
-"""On either side of zero. Measured on three data sets: eight bits cost nothing, and fifty merges, each of which codes
-the rows again, cost 0.16 points; with six bits it is 1.1 points, with four 2.8 (``docs/class-cards.md``)."""
+"""On either side of zero: eight bits. Fewer cost accuracy, since every merge codes the rows again: see
+``docs/class-cards.md`` and ``benchmarks/bench_coding.py``."""
 
 
 @dataclass(frozen=True, eq=False)
