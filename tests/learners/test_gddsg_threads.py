@@ -145,3 +145,28 @@ def test_parts_are_computed_once_however_many_ask(monkeypatch):
         answers = {future.result() for future in [pool.submit(ask) for _ in range(THREADS)]}
     assert len(answers) == 1
     assert len(made) == 1
+
+
+def test_a_batch_of_many_rows_is_answered_by_one_model():
+    """Parts of a large batch were once answered by models of different size, which could not even be joined."""
+    queries = np.concatenate([samples(300 + k) for k in range(400)])
+    model = GDDSG(projection_dim=16).fit(np.concatenate([samples(k) for k in range(5)]), np.arange(5).repeat(6))
+    failures, done = [], threading.Event()
+
+    def read():
+        while not done.is_set():
+            try:
+                assert np.allclose(model.predict_proba(queries).sum(1), 1)
+            except BaseException as error:  # whatever it is, the main thread reports it
+                failures.append(error)
+
+    with ThreadPoolExecutor(THREADS) as pool, threadpool_limits(1):
+        for _ in range(THREADS):
+            pool.submit(read)
+        try:
+            for i in range(75):
+                model.partial_fit(samples(100 + i), [100 + i] * 6).rename(100 + i, 1000 + i).forget(1000 + i)
+                model.merge(GDDSG(projection_dim=16).fit(samples(700 + i), [2000 + i] * 6))
+        finally:
+            done.set()
+    assert failures == []
