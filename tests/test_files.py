@@ -3,12 +3,14 @@
 import errno
 import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from gddsg.files import UnconfirmedError, replace_file, replacing
+from gddsg.files import LockedError, UnconfirmedError, locked, replace_file, replacing
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="permissions and special files are those of POSIX")
 
@@ -98,20 +100,153 @@ def test_symbolic_links_are_followed(tmp_path):
         assert (tmp_path / "real" / "target").read_bytes() == content
 
 
-def test_only_stale_temporary_files_of_the_same_file_are_removed(tmp_path):
-    names = {
-        "stale": ".a.123-0123abcd.tmp",
-        "fresh": ".a.124-0123abcd.tmp",
-        "foreign": ".b.123-0123abcd.tmp",
-        "similar": ".a.notes.tmp",
-    }
-    for kind, name in names.items():
-        (tmp_path / name).touch()
-        if kind != "fresh":
-            two_hours_ago = (tmp_path / name).stat().st_mtime - 7200
-            os.utime(tmp_path / name, (two_hours_ago, two_hours_ago))
+WRITE_FOR_EVER = """
+import sys, time
+from pathlib import Path
+from gddsg.files import replacing
+with replacing(Path(sys.argv[1])) as temporary:
+    temporary.write_bytes(b"half of it")
+    print("writing", flush=True)
+    time.sleep(600)
+"""
+
+HOLD_FOR_EVER = """
+import sys, time
+from pathlib import Path
+from gddsg.files import locked
+with locked(Path(sys.argv[1])):
+    print("holding", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def started():
+    """Starts programs that never end by themselves, and waits until they are at work."""
+    programs = []
+
+    def start(code, *arguments):
+        program = subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE)
+        programs.append(program)
+        assert program.stdout.readline()
+        return program
+
+    yield start
+    for program in programs:
+        program.kill()
+        program.wait()
+        program.stdout.close()
+
+
+def end(program):
+    program.kill()
+    program.wait()
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_write_and_what_a_living_one_needs_stays(tmp_path, started):
+    dead, living = started(WRITE_FOR_EVER, tmp_path / "a"), started(WRITE_FOR_EVER, tmp_path / "a")
+    end(dead)
+    (tmp_path / ".b.123-0123abcd.tmp").touch()  # of another file
+    (tmp_path / ".a.notes.tmp").touch()  # of another program
     replace_file(tmp_path / "a", b"x")
-    assert {path.name for path in tmp_path.iterdir()} == {"a", names["fresh"], names["foreign"], names["similar"]}
+    names = {path.name for path in tmp_path.iterdir()}
+    (kept,) = (name for name in names if name.startswith(f".a.{living.pid}-"))
+    assert names == {"a", kept, ".b.123-0123abcd.tmp", ".a.notes.tmp"}
+
+
+def test_without_locks_age_tells_what_is_dead(tmp_path, monkeypatch):
+    def fail(descriptor, *, blocking=True):
+        raise OSError(errno.ENOSYS, "this file system has no locks")
+
+    monkeypatch.setattr("gddsg.files.lock_descriptor", fail)
+    names = {"stale": ".a.123-0123abcd.tmp", "fresh": ".a.124-0123abcd.tmp"}
+    for name in names.values():
+        (tmp_path / name).touch()
+    two_hours_ago = (tmp_path / names["stale"]).stat().st_mtime - 7200
+    os.utime(tmp_path / names["stale"], (two_hours_ago, two_hours_ago))
+    replace_file(tmp_path / "a", b"x")
+    assert {path.name for path in tmp_path.iterdir()} == {"a", names["fresh"]}
+
+
+def test_a_lock_is_gone_afterwards_even_that_of_a_killed_process(tmp_path, started):
+    end(started(HOLD_FOR_EVER, tmp_path / "a"))
+    assert [path.name for path in tmp_path.iterdir()] == [".a.lock"]
+    with locked(tmp_path / "a"):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+@posix_only
+def test_a_file_has_one_lock_whatever_links_lead_to_it(tmp_path, started):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "a")
+    (tmp_path / "folder").symlink_to(tmp_path / "real")
+    started(HOLD_FOR_EVER, tmp_path / "real" / "a")
+    for path in (tmp_path / "link", tmp_path / "folder" / "a"):
+        with pytest.raises(LockedError, match="another process"), locked(path, wait=False):
+            pytest.fail("two processes hold one lock")
+
+
+@posix_only
+def test_a_link_that_changes_while_it_is_waited_for_is_followed_again(tmp_path, started):
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "old")
+    holder = started(HOLD_FOR_EVER, link)
+
+    def turn():
+        link.unlink()
+        link.symlink_to(tmp_path / "new")
+        end(holder)
+
+    with locked(link, on_wait=turn) as target:
+        assert target == tmp_path / "new"
+        assert {path.name for path in tmp_path.iterdir()} == {"link", ".new.lock"}
+
+
+def test_threads_take_turns(tmp_path):
+    inside, most = [], []
+
+    def work(number):
+        for _ in range(20):
+            with locked(tmp_path / "a"):
+                inside.append(number)
+                most.append(len(inside))
+                inside.remove(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) == 1
+    assert len(most) == 120
+    assert not list(tmp_path.iterdir())
+
+
+@posix_only
+@pytest.mark.skipif(os.name == "posix" and os.geteuid() != 0, reason="only a superuser may give files away")
+def test_owner_and_group_are_kept(tmp_path):
+    replace_file(tmp_path / "a", b"old")
+    os.chown(tmp_path / "a", 12_345, 54_321)
+    (tmp_path / "a").chmod(0o640)
+    replace_file(tmp_path / "a", b"new")
+    found = (tmp_path / "a").stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (12_345, 54_321, 0o640)
+
+
+@posix_only
+def test_a_group_that_cannot_be_kept_gets_no_permissions(tmp_path, monkeypatch):
+    replace_file(tmp_path / "a", b"old")
+    (tmp_path / "a").chmod(0o664)
+    before = (tmp_path / "a").stat()
+    monkeypatch.setattr(os, "chown", lambda *_: (_ for _ in ()).throw(PermissionError))
+    monkeypatch.setattr("gddsg.files._state_of_old_file", lambda _: other_group(before))
+    replace_file(tmp_path / "a", b"new")
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o604
+
+
+def other_group(found):
+    return os.stat_result([*found[:5], found.st_gid + 1, *found[6:10]])
 
 
 def test_of_writers_at_the_same_time_one_wins(tmp_path):

@@ -1,4 +1,9 @@
-"""Files that are replaced in one step: a reader, a second writer or a kill meets the old file or the new one, whole."""
+"""Files that are replaced in one step, and changed by one process at a time.
+
+A reader, a second writer or a kill meets the old file or the new one, whole. What a killed process leaves behind is
+told from what belongs to a living one by the locks that the system frees when a process ends, and the next who writes
+the same file clears it away.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +13,76 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from filelock import FileLock, Timeout, lock_descriptor
+
 _STALE_SECONDS = 3600.0
-# The temporary name repeats the name of the target and adds pid and random digits; file systems allow 255 bytes in all.
+# Names beside the target repeat its name and add something of their own; file systems allow 255 bytes in all.
 _LONGEST_REPEATED_NAME = 200
 
 
 class UnconfirmedError(OSError):
     """Raised when a file was replaced but the disk did not confirm it."""
+
+
+class LockedError(OSError):
+    """Raised when another process is changing a file, and nobody wants to wait for it."""
+
+
+@contextlib.contextmanager
+def locked(path: Path, on_wait: Callable[[], None] | None = None, *, wait: bool = True) -> Iterator[Path]:
+    """The file that ``path`` leads to, which no other process changes meanwhile.
+
+    Whatever links lead to a file, its lock is one file beside it, which is gone afterwards; the system frees the lock
+    of a process that was killed, and the next one takes the file over.
+
+    Parameters
+    ----------
+    path : Path
+        The file, or a link to it; it need not exist.
+    on_wait : callable or None
+        Called when another process has to be waited for.
+    wait : bool
+        Whether to wait for it.
+
+    Raises
+    ------
+    LockedError
+        If another process is changing the file and ``wait`` is false.
+    OSError
+        If there can be no lock beside the file.
+    """
+    while True:
+        target = locate(path)
+        if not target.parent.is_dir():  # FileLock would make it, and a slip of the pen would make a folder
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        beside = target.with_name(f"{_hidden_prefix(target)}lock")
+        lock = FileLock(beside)
+        _acquire(lock, on_wait, wait)
+        try:
+            if locate(path) == target:
+                yield target
+                return
+        finally:
+            # While it is still held: who opens the file at this moment finds it nameless, and tries again. Where a
+            # file that is open cannot be removed, an empty one stays.
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
+            lock.release()
+        # the link leads elsewhere since we began to wait: that is the file to be changed
+
+
+def _acquire(lock: FileLock, on_wait: Callable[[], None] | None, wait: bool) -> None:
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as cause:
+        if not wait:
+            raise LockedError(errno.EBUSY, "another process is changing it") from cause
+        if on_wait is not None:
+            on_wait()
+        lock.acquire()
 
 
 def replace_file(target: Path, content: bytes) -> None:
@@ -30,8 +95,8 @@ def replace_file(target: Path, content: bytes) -> None:
 def replacing(target: Path) -> Iterator[Path]:
     """An empty file beside ``target`` to be filled; it takes the target's place when the block ends without an error.
 
-    Links are followed, permission bits are kept. The content is on the disk before it gets its name, and the name is
-    before this returns: what was confirmed survives a power cut.
+    Links are followed; owner, group and permission bits are kept as far as the system lets us. The content is on the
+    disk before it gets its name, and the name is before this returns: what was confirmed survives a power cut.
 
     Raises
     ------
@@ -41,21 +106,23 @@ def replacing(target: Path) -> Iterator[Path]:
         If it cannot be written; the old file is then unchanged and no temporary file is left.
     """
     target = locate(target)
-    old_mode = _mode_of_old_file(target)
-    temporary = _temporary_path(target)
+    old = _state_of_old_file(target)
     # Nobody may read the new content who may not read the old one, not even while it is being written.
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666 if old_mode is None else 0o600)
+    temporary, descriptor = _make_temporary(target, 0o666 if old is None else 0o600)
     try:
         # A descriptor that is open all the time sees every write error when it is synchronised; a later one might not.
         try:
-            _remove_stale_files(target, now=os.fstat(descriptor).st_mtime)
+            _remove_dead_files(target, now=os.fstat(descriptor).st_mtime)
             yield temporary
-            if old_mode is not None:
-                temporary.chmod(old_mode)
+            if old is not None:
+                _keep_owner_and_mode(temporary, old)
             os.fsync(descriptor)
+            if os.name != "nt":  # there an open file cannot be renamed
+                temporary.replace(target)
         finally:
             os.close(descriptor)
-        temporary.replace(target)
+        if os.name == "nt":
+            temporary.replace(target)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -70,42 +137,86 @@ def locate(path: str | os.PathLike[str]) -> Path:
         raise OSError(errno.EINVAL, f"not a possible file name ({cause})") from cause
 
 
-def _mode_of_old_file(target: Path) -> int | None:
-    """Permission bits of the file to be replaced, None if there is none; anything but a plain file is refused."""
+def _state_of_old_file(target: Path) -> os.stat_result | None:
+    """What is known of the file to be replaced, None if there is none; anything but a plain file is refused."""
     try:
-        mode = target.stat().st_mode
+        old = target.stat()
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(mode):
+    if stat.S_ISDIR(old.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(old.st_mode):
         # Renaming would turn /dev/null into a file of ours, to the surprise of the whole machine.
         raise OSError(errno.EINVAL, "it is a device, pipe or socket, not a plain file")
-    return stat.S_IMODE(mode)
+    return old
 
 
-def _temporary_prefix(target: Path) -> str:
+def _keep_owner_and_mode(temporary: Path, old: os.stat_result) -> None:
+    """Give a file the owner, group and permission bits of another; a group that we may not give gets no permissions."""
+    mode, new = stat.S_IMODE(old.st_mode), temporary.stat()
+    if os.name != "nt" and (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        try:
+            os.chown(temporary, old.st_uid, old.st_gid)
+        except PermissionError:  # to give files away takes a superuser
+            try:
+                os.chown(temporary, -1, old.st_gid)
+            except PermissionError:
+                mode &= ~0o070
+    temporary.chmod(mode)
+
+
+# Temporary files.
+
+
+def _hidden_prefix(target: Path) -> str:
     return f".{os.fsdecode(os.fsencode(target.name)[:_LONGEST_REPEATED_NAME])}."
 
 
-def _temporary_path(target: Path) -> Path:
-    return target.with_name(f"{_temporary_prefix(target)}{os.getpid()}-{secrets.token_hex(8)}.tmp")
+def _make_temporary(target: Path, mode: int) -> tuple[Path, int]:
+    """An empty file beside ``target``, and its descriptor: as long as that is open it is locked, which means alive."""
+    while True:
+        temporary = target.with_name(f"{_hidden_prefix(target)}{os.getpid()}-{secrets.token_hex(8)}.tmp")
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+        if os.name == "nt":  # an open file cannot be removed there, which is sign enough
+            return temporary, descriptor
+        with contextlib.suppress(OSError):  # a file system without locks: then age has to tell
+            lock_descriptor(descriptor)
+        if os.fstat(descriptor).st_nlink:
+            return temporary, descriptor
+        os.close(descriptor)  # somebody cleared it away before it was locked
 
 
-def _remove_stale_files(target: Path, now: float) -> None:
-    """Remove temporary files that writers killed long ago have left.
-
-    A living writer's file keeps changing, so an hour without a change is the sign of death. The pid in the name is no
-    such sign: pids return (in containers most writers have the same one) and may belong to another machine. `now` is
-    the time of a file just made in the same folder, for the clock of a network drive need not be ours. Should a writer
-    have slept for an hour, it fails to rename its file and the old one stays: nothing is lost.
-    """
-    pattern = re.compile(re.escape(_temporary_prefix(target)) + r"\d+-[0-9a-f]+\.tmp")
+def _remove_dead_files(target: Path, now: float) -> None:
+    """Remove temporary files that killed writers have left."""
+    pattern = re.compile(re.escape(_hidden_prefix(target)) + r"\d+-[0-9a-f]+\.tmp")
     # This is housekeeping: what cannot be listed or removed must not keep the file from being written.
     with contextlib.suppress(OSError):
         for path in target.parent.iterdir():
-            if pattern.fullmatch(path.name) and now - path.lstat().st_mtime > _STALE_SECONDS:
-                path.unlink(missing_ok=True)
+            if pattern.fullmatch(path.name):
+                with contextlib.suppress(OSError):
+                    _remove_if_dead(path, now)
+
+
+def _remove_if_dead(path: Path, now: float) -> None:
+    """Remove a temporary file unless a living process holds its lock.
+
+    The pid in the name is no sign: pids return (in containers most writers have the same one) and may belong to another
+    machine. Where the file system knows no locks, an hour without a change is the sign of death; `now` is then the time
+    of a file just made in the same folder, for the clock of a network drive need not be ours.
+    """
+    if os.name == "nt":  # an open file cannot be removed there
+        path.unlink(missing_ok=True)
+        return
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        try:
+            dead = lock_descriptor(descriptor, blocking=False)
+        except OSError:
+            dead = now - os.fstat(descriptor).st_mtime > _STALE_SECONDS
+        if dead:
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:

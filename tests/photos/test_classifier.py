@@ -27,8 +27,7 @@ from gddsg.errors import BackboneError, DataError, InputError, ModelFileError, U
 from gddsg.photos import PhotoClassifier, embed_dataset, embed_photos, merge_models
 from gddsg.photos import model_backbone as module
 from gddsg.photos.embedding import Embedder
-from gddsg.photos.shared_model import SharedModel
-from gddsg.store import read_model
+from gddsg.store import SharedModel, read_model
 
 COLOURS = {"red": (200, 40, 40), "green": (40, 200, 40), "blue": (40, 40, 200), "grey": (120, 120, 120)}
 
@@ -116,7 +115,7 @@ def test_where_nothing_is_new_there_is_neither_backbone_nor_lock(classifier, pho
         (photos / label / "nonsense.png").write_bytes(b"nonsense")
     expected = classifier.learn(photos)
     monkeypatch.setattr(module, "load_backbone", lambda name, device=None: pytest.fail("the backbone was loaded"))
-    monkeypatch.setattr(SharedModel, "lock", lambda self: pytest.fail("the model was locked"))
+    monkeypatch.setattr(SharedModel, "change", lambda *_: pytest.fail("the model was locked"))
     report = PhotoClassifier(classifier.path, cache=classifier.cache).learn(photos)
     assert report == replace(expected, computed=0)
     assert (report.learnt, report.known) == ({}, 32)
@@ -452,7 +451,7 @@ def test_there_must_be_a_model_to_predict(classifier, photos):
 
 
 def test_a_folder_that_cannot_be_written_to(means, photos, tmp_path):
-    with pytest.raises(ModelFileError, match="There is no folder"):
+    with pytest.raises(ModelFileError, match="create the folder first"):
         PhotoClassifier(tmp_path / "no" / "such" / "folder" / "m.gddsg").learn(photos)
     assert not (tmp_path / "no").exists()
 

@@ -97,6 +97,12 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "distance": get_args(Distance),
 }
 
+_ASKED_ABOUT = 64  # classes: enough to find a decomposition that failed, and no burden for a model of thousands
+_UNSOUND = (
+    "The model that would come of this cannot predict{}. Nothing was changed. Look at the features of its classes: "
+    "they may be damaged, or of sizes that do not go together."
+)
+
 _SAME_TO_MERGE = ("projection_dim", "rank", "seed", "feature_transform", "backbone")
 
 
@@ -310,6 +316,26 @@ class Model:
             projected_view="raw" if settings.plain else "root",
             projection_dim=settings.projection_dim,
         )
+
+    def check_answers(self) -> None:
+        """Refuse a model that cannot predict, before anybody relies on it: it is asked about centroids of its classes.
+
+        Raises
+        ------
+        InputError
+            If an answer is no probability, or there is none.
+        """
+        if not self.cards:
+            return
+        some = [card.centroid for card in by_content(self.cards).values()][:_ASKED_ABOUT]
+        features = torch.stack(some).float().numpy()
+        try:
+            sums = np.exp(self.predictor.predict_log_proba(features)).sum(1)
+            sound = np.allclose(sums, 1) and np.isfinite(self.predictor.measure_novelty(features)).all()
+        except (ArithmeticError, RuntimeError, ValueError) as error:  # what NumPy and torch raise about numbers
+            raise InputError(_UNSOUND.format(f" ({error})")) from error
+        if not sound:
+            raise InputError(_UNSOUND.format(""))
 
     def explain(self, features: Features) -> Explanation:
         """Why one input ``(1, n_features)`` gets its label: groups, rivals, novelty."""

@@ -24,7 +24,7 @@ from gddsg.core.similarity_graph import Distance, SimilarityGraph
 from gddsg.errors import InputError
 from gddsg.learners.base import Learnt, ProjectionLearner, like
 from gddsg.learners.labels import checked_groups, checked_ids
-from gddsg.store.model_file import read_model, write_model
+from gddsg.store import read_model, write_model
 
 
 class GDDSG(ProjectionLearner[Model]):

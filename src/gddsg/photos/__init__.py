@@ -2,7 +2,7 @@
 
 ::
 
-    learn     listing ─▶ model_backbone ─▶ embedding ─▶ sorting ─▶ learning ─▶ shared_model
+    learn     listing ─▶ model_backbone ─▶ embedding ─▶ sorting ─▶ learning ─▶ store
     predict              model_backbone ─▶ embedding ─▶ prediction
     evaluate  listing ─▶ model_backbone ─▶ embedding ─▶ evaluation
 

@@ -20,9 +20,9 @@ from gddsg.photos.listing import list_labelled_photos
 from gddsg.photos.model_backbone import ModelBackbone
 from gddsg.photos.prediction import predict_photos
 from gddsg.photos.reports import LearnReport, PhotoEvaluation, PhotoPrediction, list_skipped, refuse_skipped
-from gddsg.photos.shared_model import SharedModel
 from gddsg.photos.sorting import SortedPhotos, sort_photos
 from gddsg.photos.threads import Progress
+from gddsg.store import SharedModel
 
 StrPath = str | PathLike[str]
 
@@ -77,10 +77,7 @@ class PhotoClassifier:
     @property
     def model(self) -> Model:
         """The model as it is in the file now: a value that never changes."""
-        model = self._file.read()
-        if model is None:
-            raise ModelFileError(f"There is no model file {self.path}. Create it with learn: gddsg learn MODEL FOLDER.")
-        return model
+        return self._require(self._file.read())
 
     @property
     def backbone(self) -> Backbone:
@@ -136,7 +133,7 @@ class PhotoClassifier:
         self, listing: PhotoListing, strict: bool, case_sensitive: bool, progress: Progress | None
     ) -> LearnReport | None:
         """Learn what is new; None if photos that were known, hence not embedded, are so no more."""
-        model = self._read_or_begin()
+        model = self._begin(self._file.read())
         check_labels(listing.photos, model, case_sensitive)  # before the long work, and again after it
         # embedding takes long and needs no lock; what it finds is kept in the cache even if it is interrupted
         embedded = self._backbone.embed(listing, model, self.cache, progress, known=model.label_samples())
@@ -145,20 +142,20 @@ class PhotoClassifier:
             if not model.cards:
                 raise DataError(f"No photo could be learnt:\n{list_skipped(found.skipped)}")
             return report_learning(model, embedded, found)
-        with self._file.lock():
-            now = self._read_or_begin()
-            self._backbone.require_same(now, model.settings.backbone)
-            check_labels(listing.photos, now, case_sensitive)
-            found = _sort(embedded, now, strict)
-            if found.without_features:
-                return None
-            if found.new:
-                self._file.write(grow_model(now, embedded, found))
-        return report_learning(now, embedded, found)
 
-    def _read_or_begin(self) -> Model:
+        def grow(now: Model | None) -> Model | None:
+            current = self._begin(now)
+            self._backbone.require_same(current, model.settings.backbone)
+            check_labels(listing.photos, current, case_sensitive)
+            found = _sort(embedded, current, strict)
+            return grow_model(current, embedded, found) if found.new and not found.without_features else None
+
+        before = self._begin(self._file.change(grow))
+        found = _sort(embedded, before, strict)
+        return None if found.without_features else report_learning(before, embedded, found)
+
+    def _begin(self, model: Model | None) -> Model:
         """The model in the file, or an empty one to begin with; either goes with the backbone."""
-        model = self._file.read()
         if model is None:
             settings = Settings(**self._settings, backbone=self._backbone.load(None).identity)
             settings.check()
@@ -261,9 +258,13 @@ class PhotoClassifier:
         self._change(lambda model: model.renamed(old, new))
 
     def _change(self, step: Callable[[Model], Model]) -> None:
-        _ = self.model  # where there is none, no lock is left behind either
-        with self._file.lock():
-            self._file.write(step(self.model))
+        _ = self.model  # where there is none, nobody has to be waited for
+        self._file.change(lambda model: step(self._require(model)))
+
+    def _require(self, model: Model | None) -> Model:
+        if model is None:
+            raise ModelFileError(f"There is no model file {self.path}. Create it with learn: gddsg learn MODEL FOLDER.")
+        return model
 
 
 def _sort(embedded: EmbeddedPhotos, model: Model, strict: bool) -> SortedPhotos:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
 
 from gddsg.core.model import Model
 from gddsg.errors import DataError
-from gddsg.store.model_file import read_model, write_model
+from gddsg.store import SharedModel, read_model
 
 
 def merge_models(paths: Sequence[str | PathLike[str]], into: str | PathLike[str]) -> Model:
@@ -21,10 +20,14 @@ def merge_models(paths: Sequence[str | PathLike[str]], into: str | PathLike[str]
     into : str or path-like
         Of the new file.
     """
-    if Path(into).exists():
-        raise DataError(f"{into} exists. Name a new file for the merged model.")
     merged = read_model(paths[0])
     for path in paths[1:]:
         merged = merged.merged(read_model(path))
-    write_model(into, merged)
+
+    def put(before: Model | None) -> Model:
+        if before is not None:
+            raise DataError(f"{into} exists. Name a new file for the merged model.")
+        return merged
+
+    SharedModel(into).change(put)
     return merged

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from os import PathLike, fspath
 from typing import Any
@@ -15,19 +15,19 @@ from gddsg.errors import InputError, ModelFileError
 from gddsg.store.rows_file import read_rows, write_rows
 
 
-def write_model(path: str | PathLike[str], model: Model) -> None:
-    """Write a model to ``path``, replacing what was there in one step; see :func:`gddsg.store.rows_file.write_rows`."""
+def replace_model(path: str | PathLike[str], model: Model, last_look: Callable[[], None] | None = None) -> None:
+    """Write a model to ``path``, replacing what was there in one step, whoever else writes; see :func:`write_rows`."""
     header = {
         "model": "GDDSG",
         "parameters": asdict(model.settings),
         "n_features": model.feature_dim,
         "arrival_groups": [list(group) for group in model.arrival_groups],
     }
-    write_rows(path, header, {_name(label): card.to_bytes() for label, card in model.cards.items()})
+    write_rows(path, header, {_name(label): card.to_bytes() for label, card in model.cards.items()}, last_look)
 
 
 def read_model(path: str | PathLike[str]) -> Model:
-    """The model that :func:`write_model` wrote to ``path``. Nothing in the file is ever run.
+    """The model that :func:`gddsg.store.write_model` wrote to ``path``. Nothing in the file is ever run.
 
     Raises
     ------

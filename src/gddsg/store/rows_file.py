@@ -20,14 +20,14 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gddsg.errors import InputError, ModelFileError
 from gddsg.files import UnconfirmedError, locate, replacing
 
-__all__ = ["FORMAT_VERSION", "read_rows", "write_rows"]
+__all__ = ["FORMAT_VERSION", "FileState", "file_state", "read_rows", "unwritable", "write_rows"]
 
 FORMAT_VERSION: Final = 2
 """Of what is written. Version 1, which is still read, had cards with larger factors."""
@@ -66,7 +66,12 @@ _WRITE_REMEDIES: Final = {
 }
 
 
-def write_rows(path: str | os.PathLike[str], header: Mapping[str, object], cards: Mapping[str, bytes]) -> None:
+def write_rows(
+    path: str | os.PathLike[str],
+    header: Mapping[str, object],
+    cards: Mapping[str, bytes],
+    last_look: Callable[[], None] | None = None,
+) -> None:
     """Write a model to `path`, replacing what was there in one step.
 
     Whatever happens meanwhile (a full disk, a kill, a power cut), `path` holds the old model or the new one.
@@ -81,6 +86,8 @@ def write_rows(path: str | os.PathLike[str], header: Mapping[str, object], cards
         keys of nested mappings as strings. The key ``gddsg:digest`` is taken.
     cards : mapping of str to bytes
         The cards by name, asked for one at a time, so a mapping may produce them as they are needed.
+    last_look : callable or None
+        Called when all is written and nothing replaced yet; where it raises, the old file stays.
 
     Raises
     ------
@@ -94,12 +101,52 @@ def write_rows(path: str | os.PathLike[str], header: Mapping[str, object], cards
     try:
         with replacing(Path(path)) as temporary:
             _fill_database(temporary, header_rows, names, cards)
+            if last_look is not None:
+                last_look()
     except UnconfirmedError as cause:
         message = f"Wrote the model file {os.fspath(path)!r}, but the disk did not confirm it ({cause.strerror}). "
         message += "Expected a folder that can be synchronised; check the disk and write the model again."
         raise ModelFileError(message) from cause
     except (OSError, sqlite3.Error) as cause:
-        raise _unwritable(path, cause) from cause
+        raise unwritable(path, cause) from cause
+
+
+class FileState(NamedTuple):
+    """What changes whenever a file does: a file may be replaced, or be overwritten within one tick of the clock."""
+
+    inode: int
+    modified: int
+    changed: int
+    size: int
+    names: int
+    digest: str
+
+
+def file_state(path: str | os.PathLike[str]) -> FileState | None:
+    """What tells a model file from another in the same place, in a millisecond; None where there is no file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file. Whether it can be read at all, :func:`read_rows` says.
+    """
+    try:
+        now = Path(path).stat()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as cause:
+        raise _unopenable(path, cause) from cause
+    return FileState(now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size, now.st_nlink, _noted_digest(path))
+
+
+def _noted_digest(path: str | os.PathLike[str]) -> str:
+    """The digest of the model as the file has it, not compared with anything; empty where there is none."""
+    try:
+        with contextlib.closing(_open_read_only(_check_before_opening(path))) as connection:
+            found = connection.execute("SELECT value FROM header WHERE key = ?", (_DIGEST_KEY,)).fetchone()
+    except (sqlite3.Error, UnicodeDecodeError, ModelFileError):
+        return ""
+    return str(found[0]) if found else ""
 
 
 def read_rows(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -197,7 +244,9 @@ def _model_digest(version: int, header_rows: Mapping[str, str], card_digests: Ma
 
 def _fill_database(path: Path, header_rows: dict[str, str], names: list[str], cards: Mapping[str, bytes]) -> None:
     """Write all rows in a single transaction."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    # Nobody else knows the file, and the lock that shows us to be alive must not be in SQLite's way.
+    address = f"{path.as_uri()}?nolock=1"
+    with contextlib.closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
         # Safety comes from renaming a finished file; a journal would only double the work.
         connection.execute("PRAGMA journal_mode = OFF")
@@ -223,7 +272,7 @@ def _insert_card(connection: sqlite3.Connection, name: str, body: bytes) -> byte
     return digest
 
 
-def _unwritable(path: str | os.PathLike[str], cause: Exception) -> ModelFileError:
+def unwritable(path: str | os.PathLike[str], cause: Exception) -> ModelFileError:
     """Say why the file cannot be written and what would help."""
     if isinstance(cause, OSError):
         reason = cause.strerror or str(cause)
@@ -352,9 +401,10 @@ def _damaged(path: str | os.PathLike[str], found: str) -> ModelFileError:
     return _unreadable(path, f"it is damaged: {found}", "take a fresh copy or save the model again")
 
 
-def _unopenable(path: str | os.PathLike[str], cause: OSError) -> ModelFileError:
+def _unopenable(path: str | os.PathLike[str], cause: OSError | ValueError) -> ModelFileError:
     if isinstance(cause, FileNotFoundError):
         return _unreadable(path, "there is no such file", "check the path")
     if isinstance(cause, PermissionError):
         return _unreadable(path, "you may not read it", "have its permissions changed")
-    return _unreadable(path, cause.strerror or str(cause), "check the path and the disk")
+    reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)
+    return _unreadable(path, reason, "check the path and the disk")
