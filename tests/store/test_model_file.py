@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from gddsg.core.card_format import pack, unpack
 from gddsg.core.content_hash import hash_rows, is_held_out
 from gddsg.core.model import Model, Settings
 from gddsg.core.moments import Moments
@@ -348,3 +349,55 @@ def test_an_unwritable_place_is_a_clear_error(tmp_path):
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InputError, match="not valid Unicode"):
         write_model(tmp_path / "m", learnt(names=["a", "b", "c", "d", "e", "\ud800"]))
+
+
+@pytest.mark.parametrize(("widths", "asked"), [((1000, 10**6), "11.2"), ((20_000, 24), "23.8")])
+def test_a_model_that_would_fill_the_memory_is_refused_before_anything_is_allocated(tmp_path, rows, widths, asked):
+    header, cards = rows
+    scalars, arrays = unpack(cards["int:0"])
+    card = pack(scalars, {key: resized(key, array, widths) for key, array in arrays.items()})
+    settings = header["parameters"] | {"projection_dim": widths[1]}
+    write_rows(tmp_path / "m", header | {"n_features": widths[0], "parameters": settings}, {"int:0": card})
+    assert_unreadable(tmp_path / "m", f"take {asked} GiB to predict")
+
+
+def resized(key, array, widths):
+    part, _, what = key.partition(".")
+    width = widths[1] if part in ("projected", "held_out") else widths[0]
+    if what in ("", "total") and part != "sample_ids":
+        return np.zeros(width, array.dtype)
+    return array[:0] if what == "scales" else np.zeros((0, width), array.dtype) if what == "codes" else array
+
+
+def test_a_model_that_could_not_be_read_again_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("gddsg.store.model_file.LARGEST_PREDICTOR", 1000)
+    with pytest.raises(InputError, match="GiB to predict"):
+        write_model(tmp_path / "m", learnt())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["int:1_0", "int: 3", "int:٣", "int:-0", f"int:{2**63}"])
+def test_a_name_that_is_not_written_as_names_are_is_refused(tmp_path, rows, name):
+    """Else two rows of a forged file could be one class, and one of them would be lost without a word."""
+    header, cards = rows
+    cards = {key: body for key, body in cards.items() if key != "int:0"}
+    write_rows(tmp_path / "m", header, cards | {name: rows[1]["int:0"]})
+    assert_unreadable(tmp_path / "m", "not that of a card|64 bits")
+
+
+def test_a_sample_in_two_classes_is_refused(tmp_path):
+    model = Model(SETTINGS)
+    cards = model.make_cards(samples()[0][:20], [0] * 20, np.arange(20, dtype=np.uint64))
+    write_model(tmp_path / "m", model.plus(cards))
+    header, rows = read_rows(tmp_path / "m")
+    write_rows(tmp_path / "m", header, rows | {"int:1": rows["int:0"]})
+    assert_unreadable(tmp_path / "m", "a sample is in two of its classes")
+
+
+@pytest.mark.parametrize("label", ["a\0", "x" * 1001, 2**63, -(2**63) - 1], ids=["NUL", "long", "large", "small"])
+def test_a_label_that_no_file_could_keep_is_refused_when_it_is_learnt(label):
+    model = learnt(names=list("abcdef")) if isinstance(label, str) else learnt()
+    card = next(iter(model.cards.values()))
+    for learn in (lambda: model.plus({label: card}), lambda: model.renamed(model.labels[0], label)):
+        with pytest.raises(InputError, match="Rename the class"):
+            learn()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -31,9 +32,9 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     index, position, arrays = json.loads(data[4 : 4 + size]), 4 + size, {}
     for name in sorted(index["arrays"]):
         dtype, shape = index["arrays"][name]
-        if dtype not in _TYPES:
-            raise ValueError(f"array {name} has the type {dtype}")
-        array = np.frombuffer(data, dtype, int(np.prod(shape)), position).reshape(shape)
+        if dtype not in _TYPES or not all(type(size) is int and size >= 0 for size in shape):
+            raise ValueError(f"array {name} has the type {dtype} and the shape {shape}")
+        array = np.frombuffer(data, dtype, math.prod(shape), position).reshape(shape)
         arrays[name], position = array, position + array.nbytes
     if position != len(data):
         raise ValueError(f"{len(data) - position} bytes too many")

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gddsg.core.card_checks import check_content, check_moments
 from gddsg.core.card_format import MALFORMED, Array, pack, unpack
 from gddsg.core.coded_rows import CodedRows
 from gddsg.core.content_hash import hash_bytes, hash_rows, is_held_out
@@ -177,8 +178,11 @@ class ClassCard:
         """The card that :meth:`to_bytes` wrote, in this version or the one before; ``rank`` is the model's."""
         try:
             scalars, arrays = unpack(data)
+            check_content(scalars, arrays)
             first = "count" in scalars  # format 1 had it beside those of the moments
-            return _checked(_unflatten_first(scalars, arrays, rank) if first else _unflatten(scalars, arrays))
+            card = _unflatten_first(scalars, arrays, rank) if first else _unflatten(scalars, arrays)
+            check_moments({name: getattr(card, name) for name in _MOMENTS}, card.unit_sum, card.sample_ids, rank)
+            return card
         except MALFORMED as error:
             raise InputError(
                 f"These {len(data)} bytes are not a class card ({error}). Give what ClassCard.to_bytes() wrote."
@@ -235,8 +239,6 @@ def _unflatten(scalars: dict[str, Any], views: dict[str, Array]) -> ClassCard:
 
 def _unflatten_first(scalars: dict[str, Any], arrays: dict[str, Array], rank: int) -> ClassCard:
     """A card of format 1, which kept float32 factors of higher rank and float64 sums."""
-    if not all(np.isfinite(array).all() for array in arrays.values()):
-        raise ValueError("some of its numbers are not finite")
     signed, ranks, dim = bool(scalars["signed"]), CardRanks.of(rank), len(arrays["unit_sum"])
     wanted = {
         "root": ranks.of_view("root", signed, dim),
@@ -258,39 +260,3 @@ def _unflatten_first(scalars: dict[str, Any], arrays: dict[str, Array], rank: in
 
 def _ids(arrays: dict[str, Array]) -> dict[str, SampleIds]:
     return {"sample_ids": arrays["sample_ids"].copy()} if "sample_ids" in arrays else {}
-
-
-def _checked(card: ClassCard) -> ClassCard:
-    """The card, unless its numbers cannot be those of any class."""
-    views = [moments for moments in (card.root, card.raw) if moments is not None]
-    shares = [card.projected, card.held_out]
-    sound = (
-        card.count == sum(share.count for share in shares) >= 1
-        and card.unit_sum.ndim == 1
-        and all(view.count == card.count and view.dim == len(card.unit_sum) for view in views)
-        and card.projected.dim == card.held_out.dim
-        and all(_is_sound(moments) for moments in (*views, *shares))
-        and bool(card.unit_sum.isfinite().all())
-        and card.sample_ids.ndim == 1
-        and card.sample_ids.dtype == np.uint64
-        and len(card.sample_ids) <= card.count
-    )
-    if not sound:
-        raise ValueError("its counts, shapes or numbers contradict each other")
-    return card
-
-
-def _is_sound(moments: CodedMoments) -> bool:
-    factor = moments.factor
-    return (
-        moments.count >= 0
-        and 0 <= moments.residual < np.inf
-        and moments.total.ndim == 1
-        and moments.total.dtype == torch.float32
-        and factor.codes.ndim == 2
-        and factor.codes.dtype == np.int8
-        and factor.codes.shape == (len(factor), moments.dim)
-        and factor.scales.ndim == 1
-        and factor.scales.dtype == np.float32
-        and bool(moments.total.isfinite().all() and np.isfinite(factor.scales).all())
-    )

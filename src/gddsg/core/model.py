@@ -19,7 +19,7 @@ from gddsg.core.derived import Derived
 from gddsg.core.explanation import Explanation, explain
 from gddsg.core.grouping import ClassGroups, Grouping, groups_on_arrival, without
 from gddsg.core.identification import Identification
-from gddsg.core.label import Label
+from gddsg.core.label import Label, check_label
 from gddsg.core.once import Lazy
 from gddsg.core.predictor import Features, Predictor
 from gddsg.core.projection import project
@@ -85,7 +85,7 @@ class Settings:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise InputError(f"{name}={getattr(self, name)!r} was given; expected one of {', '.join(choices)}.")
-        if not isinstance(self.backbone, str | None):
+        if not isinstance(self.backbone, str | None) or len(self.backbone or "") > _LONGEST_BACKBONE:
             raise InputError(f"backbone={self.backbone!r} was given; expected a name with a fingerprint, or None.")
 
 
@@ -97,6 +97,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "distance": get_args(Distance),
 }
 
+_LONGEST_BACKBONE = 4096  # letters of its name, which may be the path of a folder
 _ASKED_ABOUT = 64  # classes: enough to find a decomposition that failed, and no burden for a model of thousands
 _UNSOUND = (
     "The model that would come of this cannot predict{}. Nothing was changed. Look at the features of its classes: "
@@ -222,6 +223,8 @@ class Model:
     def plus(self, cards: Mapping[Label, ClassCard]) -> Model:
         """The model that has learnt these cards too: new classes, or more samples of known ones."""
         known, rank = self.cards, self.settings.rank
+        for label in cards.keys() - known.keys():
+            check_label(label)
         merged = {k: known[k].merge(card, rank) if k in known else card for k, card in cards.items()}
         everything = {**known, **merged}
         arrived = self._arrived(everything, cards.keys() - self.cards.keys())
@@ -249,6 +252,7 @@ class Model:
             raise InputError(
                 f"There is a class {new!r} already. Choose another name for {old!r}, or forget one of them."
             )
+        check_label(new)
         arrived = tuple(tuple(new if k == old else k for k in group) for group in self.arrival_groups)
         cards = {new if k == old else k: card for k, card in self.cards.items()}
         return Model(self.settings, cards, arrived, self.derived)
@@ -329,9 +333,10 @@ class Model:
             return
         some = [card.centroid for card in by_content(self.cards).values()][:_ASKED_ABOUT]
         features = torch.stack(some).float().numpy()
+        voteless = self.configured("evidence", self.settings.decision)  # voters may need what is not installed here
         try:
-            sums = np.exp(self.predictor.predict_log_proba(features)).sum(1)
-            sound = np.allclose(sums, 1) and np.isfinite(self.predictor.measure_novelty(features)).all()
+            sums = np.exp(voteless.predictor.predict_log_proba(features)).sum(1)
+            sound = np.allclose(sums, 1) and np.isfinite(voteless.predictor.measure_novelty(features)).all()
         except (ArithmeticError, RuntimeError, ValueError) as error:  # what NumPy and torch raise about numbers
             raise InputError(_UNSOUND.format(f" ({error})")) from error
         if not sound:

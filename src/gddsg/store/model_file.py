@@ -7,16 +7,42 @@ from dataclasses import asdict
 from os import PathLike, fspath
 from typing import Any
 
+import numpy as np
+
 from gddsg.core.class_card import ClassCard
 from gddsg.core.grouping import ClassGroups
-from gddsg.core.label import Label
+from gddsg.core.label import Label, check_label
 from gddsg.core.model import Model, Settings
 from gddsg.errors import InputError, ModelFileError
 from gddsg.store.rows_file import read_rows, write_rows
 
+LARGEST_PREDICTOR = 8 * 2**30
+"""Bytes of what a model derives from its cards beside their own size. A file of megabytes could ask for any number of
+them, so one that asks for more than this is refused, and none is written."""
+
+
+def check_memory(feature_dim: int, projection_dim: int) -> None:
+    """Refuse a model whose matrices of features by features, and of features by projections, are beyond the limit.
+
+    Parameters
+    ----------
+    feature_dim, projection_dim : int
+        Widths of the features and of their projection.
+    """
+    needed = 64 * feature_dim**2 + 12 * feature_dim * projection_dim
+    if needed > LARGEST_PREDICTOR:
+        raise InputError(
+            f"{feature_dim} features and a projection of {projection_dim} take {needed / 2**30:.1f} GiB to predict; "
+            f"model files hold models of up to {LARGEST_PREDICTOR / 2**30:.0f}. Use fewer features."
+        )
+
 
 def replace_model(path: str | PathLike[str], model: Model, last_look: Callable[[], None] | None = None) -> None:
     """Write a model to ``path``, replacing what was there in one step, whoever else writes; see :func:`write_rows`."""
+    if model.feature_dim is not None:
+        check_memory(model.feature_dim, model.settings.projection_dim)
+    for label in model.labels:
+        check_label(label)
     header = {
         "model": "GDDSG",
         "parameters": asdict(model.settings),
@@ -47,11 +73,25 @@ def _model(header: Mapping[str, Any], bodies: Mapping[str, bytes]) -> Model:
         raise InputError(f"it holds a {header['model']} model.")
     settings = Settings(**header["parameters"])
     settings.check()
-    cards = {_label(name): ClassCard.from_bytes(body, settings.rank) for name, body in bodies.items()}
-    sizes = {(card.raw.dim, card.projected.dim) for card in cards.values()}
-    if not sizes <= {(header["n_features"], settings.projection_dim)} or len({type(label) for label in cards}) > 1:
-        raise InputError("its cards do not go together.")
+    labels = {_label(name): name for name in bodies}
+    if len({type(label) for label in labels}) > 1:
+        raise InputError("its classes are called by numbers and by words.")
+    cards = {label: ClassCard.from_bytes(bodies[name], settings.rank) for label, name in labels.items()}
+    _check_together(cards.values(), header["n_features"], settings)
     return Model(settings, cards, _arrival_groups(header["arrival_groups"], settings, cards))
+
+
+def _check_together(cards: Collection[ClassCard], n_features: Any, settings: Settings) -> None:
+    """Refuse cards that do not go with each other, with the header, or into the memory of the machine."""
+    sizes = {(card.raw.dim, card.projected.dim, card.root is None) for card in cards}
+    expected = {(n_features, settings.projection_dim, settings.plain)} if cards else set()
+    if sizes != expected or (not cards and n_features is not None):
+        raise InputError("its cards do not go together.")
+    samples = np.concatenate([np.empty(0, dtype=np.uint64), *(card.sample_ids for card in cards)])
+    if len(np.unique(samples)) != len(samples):
+        raise InputError("a sample is in two of its classes.")
+    for dim, width, _ in sizes:
+        check_memory(dim, width)
 
 
 def _arrival_groups(groups: Any, settings: Settings, labels: Collection[Label]) -> ClassGroups:
@@ -59,6 +99,8 @@ def _arrival_groups(groups: Any, settings: Settings, labels: Collection[Label]) 
     if not isinstance(groups, list) or not all(isinstance(group, list) and group for group in groups):
         raise InputError("its groups are not lists of classes.")
     members = [label for group in groups for label in group]
+    if not all(type(label) in (int, str) for label in members):
+        raise InputError("its groups are not lists of classes.")
     expected = set(labels) if settings.grouping in ("arrival", "task") else set()
     if len(members) != len(expected) or set(members) != expected:
         raise InputError("its groups are not those of its classes.")
@@ -70,5 +112,9 @@ def _name(label: Label) -> str:
 
 
 def _label(name: str) -> Label:
-    kind, _, label = name.partition(":")
-    return int(label) if kind == "int" else label
+    kind, _, text = name.partition(":")
+    label = int(text) if kind == "int" else text
+    if _name(label) != name:  # else two rows could be one class
+        raise InputError(f"the name {name[:60]!r} is not that of a card.")
+    check_label(label)
+    return label
