@@ -1,16 +1,10 @@
-"""Photos in, labels out: learning, repeating, contradicting, killing, forgetting."""
+"""Photos in, labels out: learning, repeating, contradicting, forgetting."""
 
-import os
-import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 import unicodedata
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -520,7 +514,7 @@ def test_a_listing_of_pixels_can_be_learnt(classifier):
     assert classifier.learn_photos(PhotoListing(tuple(listing))).learnt == {"blue": 5, "red": 5}
 
 
-# Several processes, and kills.
+# Several processes and threads.
 
 
 def test_a_second_process_waits(classifier, photos, tmp_path):
@@ -587,55 +581,3 @@ def test_threads_predict_by_one_model_while_another_learns_and_forgets(classifie
     assert all(answer in (few, more) for answer in answers)
     assert few in answers
     assert more in answers
-
-
-KILLED = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from pathlib import Path
-from tiny_backbone import Means
-from gddsg.backbones.feature_cache import FeatureCache
-from gddsg.core.once import Lazy
-from gddsg.photos import PhotoClassifier, model_backbone as module
-module.load_backbone = lambda name, device=None: Means()
-folder = Path(sys.argv[2])
-with FeatureCache(folder / "cache") as cache:
-    print("start", flush=True)
-    report = PhotoClassifier(folder / "m.gddsg", cache=cache, settings={"projection_dim": 64}).learn(sys.argv[3])
-print("confirmed", flush=True)
-"""
-
-
-def kill_while_learning(tmp_path, photos, rounds, seed):
-    """Start a learner for one class after another, kill it some time; what was confirmed must stay."""
-    rng, confirmed, killed = random.Random(seed), set(), 0
-    for attempt in range(rounds):
-        colour = list(COLOURS)[attempt % len(COLOURS)]
-        write_photos(photos, [colour], n=2, first=300 + 2 * attempt)
-        command = [sys.executable, "-c", KILLED, Path(__file__).parent, tmp_path, photos / colour]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-        )
-        assert process.stdout.readline() == "start\n"
-        time.sleep(rng.uniform(0, 0.25))
-        process.send_signal(signal.SIGKILL)
-        out, _ = process.communicate()
-        killed += process.returncode == -signal.SIGKILL and "confirmed" not in out
-        if "confirmed" in out:
-            confirmed.add(colour)
-        if confirmed:
-            assert confirmed <= set(read_model(tmp_path / "m.gddsg").labels)
-        elif (tmp_path / "m.gddsg").exists():
-            read_model(tmp_path / "m.gddsg")
-    return confirmed, killed
-
-
-def test_kills_lose_no_confirmed_class(tmp_path, photos):
-    kill_while_learning(tmp_path, photos, rounds=4, seed=0)
-
-
-@pytest.mark.slow
-def test_a_hundred_kills_lose_no_confirmed_class(tmp_path, photos):
-    confirmed, killed = kill_while_learning(tmp_path, photos, rounds=100, seed=1)
-    assert confirmed
-    assert killed > 10
