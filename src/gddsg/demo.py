@@ -52,10 +52,11 @@ def run(folder: Path, console: Console, classes: Sequence[str] | None = None) ->
     photos = ImageDataset("glyphs", *glyphs(n_train=16, n_test=8, seed=0, classes=classes))
     console.print(
         f"{len(photos.classes)} classes of glyphs: {len(photos.train)} images to learn, and {len(photos.test)} in "
-        "other typefaces to be tested on.\nNo learner keeps an image, or sees a class before its task or a label at "
-        "test.\n",
+        "other typefaces to be tested on.",
         soft_wrap=True,
     )
+    console.print("No learner keeps an image, or sees a class before its task or a label at test.")
+    console.print()
     backbone = load_backbone(device="cpu")
     data = _embedded(photos, backbone, console)
     order = np.random.RandomState(1993).permutation(data.classes)
@@ -93,7 +94,8 @@ def _compare(data: FeatureDataset, order: Labels, backbone: Backbone, console: C
     tables = [learner.predict_proba(data.test_features) for learner in (model, opposite)]
     same = model.cards_ == opposite.cards_ and np.array_equal(*tables)
     verdict = "equal bit by bit" if same else "DIFFERENT"
-    console.print(f"\nThe models of both class orders, all class cards and all probabilities: {verdict}.")
+    console.print()
+    console.print(f"The models of both class orders, all class cards and all probabilities: {verdict}.")
     return model.model_
 
 
@@ -116,7 +118,8 @@ def _look_alikes(model: Model, folder: Path, console: Console) -> None:
         for j, b in enumerate(graph.labels)
         if i < j and graph.adjacency[i, j]
     )
-    console.print(f"\nClosest look-alikes, which the {len(model.groups)} groups keep apart:")
+    console.print()
+    console.print(f"Closest look-alikes, which the {len(model.groups)} groups keep apart:")
     for distance, a, b in pairs[:_SHOWN]:
         console.print(f"  {a} and {b} (distance {distance:.3f})")
     counts = {label: card.count for label, card in model.cards.items()}
@@ -129,7 +132,8 @@ def _predictions(model: Model, data: FeatureDataset, photos: ImageDataset, folde
     chosen = np.random.RandomState(0).choice(len(data.test_features), _SHOWN, replace=False)
     images = folder / "some-glyphs"
     images.mkdir(exist_ok=True)
-    console.print(f"\nWhat it says of some images in {images}:", soft_wrap=True)
+    console.print()
+    console.print(f"What it says of some images in {images}:", soft_wrap=True)
     table = np.exp(model.predictor.predict_log_proba(data.test_features[chosen]))
     for i, row in zip(chosen, table, strict=True):
         truth, label = data.test_labels[i], model.labels[int(row.argmax())]
@@ -143,7 +147,8 @@ def _forget(path: Path, data: FeatureDataset, console: Console) -> None:
     rows = data.test_labels == _FORGOTTEN
     names, counts = np.unique(predictor.predict(data.test_features[rows]), return_counts=True)
     taken_for = ", ".join(f"{name} ({n})" for n, name in sorted(zip(counts, names, strict=True), reverse=True)[:3])
-    console.print(f"\nAfter forgetting {_FORGOTTEN} a copy takes its test images for {taken_for}.", soft_wrap=True)
+    console.print()
+    console.print(f"After forgetting {_FORGOTTEN} a copy takes its test images for {taken_for}.", soft_wrap=True)
     console.print(f"The model itself is in {path} ({path.stat().st_size / 1e6:.0f} MB). Try:", soft_wrap=True)
     command = "gddsg" if shutil.which("gddsg") else sys.argv[0]  # a virtual environment need not be on the path
     console.print(f"  {command} inspect {path}", soft_wrap=True)

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
-from gddsg.cli.console import AsJson, counted, err, escaped, new_table, out, print_json, progress_bar
+from gddsg.cli.console import AsJson, counted, err, out, print_json, print_table, progress_bar
+from gddsg.cli.streams import work_is_done
 
 if TYPE_CHECKING:  # imported when first used, so that --help comes at once
     from gddsg.bench import Record
@@ -71,12 +73,13 @@ def run(
             report = run_experiment(
                 experiment, path, data, workers=workers, fresh=fresh, progress=update, embedding=embedding
             )
+        work_is_done()
         failed += report.failed
         before = f", {report.done_before} of them before" if report.done_before else ""
-        out.print(f"{escaped(experiment.name)}: {counted(report.runs, 'run')}{before}; records in {escaped(path)}")
+        out.print(f"{experiment.name}: {counted(report.runs, 'run')}{before}; records in {path}")
         _print_results(path, experiment.name)
     if failed:
-        err.print(f"[bold red]{counted(failed, 'run')} failed;[/] the records say why.")
+        err.print(Text(f"{counted(failed, 'run')} failed;", style="bold red"), "the records say why.")
         raise typer.Exit(1)
 
 
@@ -96,11 +99,8 @@ def _print_results(path: Path, experiment: str) -> None:
     _print_streams([record for record in ours if record.error or record.head.kind == "stream"])
     measured = [record for record in ours if isinstance(record.found, Measurement)]
     if measured:
-        shown = new_table("data set", "learner", "order", "kind", "found")
-        for record in measured:
-            head = record.head
-            shown.add_row(*map(escaped, (head.dataset, head.learner, head.order, head.kind, record.found)))
-        out.print(shown)
+        cells = ((one.head.dataset, one.head.learner, one.head.order, one.head.kind, one.found) for one in measured)
+        print_table(("data set", "learner", "order", "kind", "found"), cells)
 
 
 def _print_streams(records: list[Record]) -> None:
@@ -109,7 +109,7 @@ def _print_streams(records: list[Record]) -> None:
         rows.setdefault((record.head.dataset, record.head.learner, record.head.leaks), []).append(record)
     if not rows:
         return
-    shown = new_table("data set", "learner", "orders", "A_N", "F_N", "note")
+    cells = []
     for (dataset, learner, leaks), group in rows.items():
         done = [metrics for one in group if (metrics := getattr(one.found, "metrics", None))]
         numbers = [
@@ -119,8 +119,8 @@ def _print_streams(records: list[Record]) -> None:
         errors = [one.error for one in group if one.error]
         failed = f"{len(errors)} failed: {errors[0][:80]}" if errors else ""
         note = " ".join(part for part in (f"leaks: {leaks}" if leaks else "", failed) if part)
-        shown.add_row(escaped(dataset), escaped(learner), str(len(done)), *numbers, escaped(note))
-    out.print(shown)
+        cells.append((dataset, learner, len(done), *numbers, note))
+    print_table(("data set", "learner", "orders", "A_N", "F_N", "note"), cells)
 
 
 @app.command("list", epilog="Example:  gddsg bench list")
@@ -138,12 +138,10 @@ def list_(
         print_json({"experiments": rows, "learners": learner_names()})
         return
     if not found:
-        out.print(f"There is no experiment (.toml) in {escaped(folder)}; name another folder, or run --features FILE.")
-    shown = new_table("experiment", "runs", "title")
-    for path, one in found:
-        shown.add_row(escaped(path), str(len(list(planned_runs(one)))), escaped(one.title))
-    if found:
-        out.print(shown)
+        out.print(f"There is no experiment (.toml) in {folder}; name another folder, or run --features FILE.")
+    else:
+        cells = ((path, len(list(planned_runs(one))), one.title) for path, one in found)
+        print_table(("experiment", "runs", "title"), cells)
     out.print(f"Learners: {', '.join(learner_names())}; or one of yours, as module:Class")
 
 
@@ -158,4 +156,5 @@ def report(
     from gddsg.report.benchmark import write_report
 
     files = write_report([record for path in records for record in read_records(path)], html, title)
-    out.print(f"The report is in {escaped(files.html)}, its Markdown twin in {escaped(files.markdown)}")
+    work_is_done()
+    out.print(f"The report is in {files.html}, its Markdown twin in {files.markdown}")

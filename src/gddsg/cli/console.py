@@ -2,47 +2,140 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import math
 import sys
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 from typer.core import TyperGroup
 
-if TYPE_CHECKING:  # imported when first used, so that --help comes at once
-    from rich.table import Table
+from gddsg.cli.streams import SteadyStream, steady_streams
 
 _INTERRUPTED = 130
 _PIPED = 10_000  # columns where the output goes to a file or a program: nothing is wrapped there
-out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPED)
-err = Console(stderr=True, highlight=False)
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # controls, bidirectional marks, half characters, line separators
+_JOINERS = "\u200c\u200d"  # Persian, Indian scripts and emoji are spelt with these; they command nothing
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def visible(text: str) -> str:
+    r"""Text that commands a terminal to do nothing: control characters are shown as escapes such as ``\x1b``.
+
+    Parameters
+    ----------
+    text : str
+        Names of files and classes in it come from strangers.
+    """
+    return _without_hidden(text, lambda character: character.encode("unicode_escape").decode())
+
+
+def _without_hidden(text: str, escape: Callable[[str], str]) -> str:
+    if text.isprintable():
+        return text
+    return "".join(escape(one) if unicodedata.category(one) in _HIDDEN and one not in _JOINERS else one for one in text)
+
+
+class Screen(Console):
+    """A console for which text is data: no markup, no emoji codes, and one line a call, since line feeds are shown too.
+
+    Every string that is printed passes :meth:`render_str`, those in tables and progress bars included.
+    """
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        stream = sys.stderr if stderr else sys.stdout
+        width = None if stream is not None and stream.isatty() else _PIPED
+        super().__init__(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Text of a string, with its control characters made visible."""
+        return super().render_str(visible(text), **options)
+
+
+out = Screen()
+err = Screen(stderr=True)
 
 
 class Commands(TyperGroup):
     """Turns our errors into one message and an exit code, without a traceback."""
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run the command line; output that cannot be written never ends in a traceback."""
+        with steady_streams() as (stdout, _):
+            try:
+                return super().main(*args, **extra)
+            except SystemExit as end:
+                raise SystemExit(_exit_code(end.code, stdout)) from end
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        """Parse what stands before the name of the command."""
+        with _visible_usage_errors():
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
         try:
-            return super().invoke(ctx)
+            with _visible_usage_errors():
+                return super().invoke(ctx)
         except KeyboardInterrupt as error:
             err.print("Interrupted. Nothing is half done, and what was finished before is kept.")
             raise typer.Exit(_INTERRUPTED) from error
         except Exception as error:
-            if not _is_ours(error):
+            message = _message_of(error)
+            if message is None:
                 raise
-            err.print(f"[bold red]Error:[/] {escaped(error)}", soft_wrap=True)
+            _print_error(message)
             raise typer.Exit(1) from error
 
 
-def _is_ours(error: Exception) -> bool:
+@contextmanager
+def _visible_usage_errors() -> Iterator[None]:
+    """What was typed is repeated in these messages, which are printed by others."""
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "format_message") and hasattr(error, "message"):
+            error.message = visible(error.message)
+        raise
+
+
+def _message_of(error: Exception) -> str | None:
+    """What to tell of an error of ours or of the file system; None for any other, which is a bug."""
     errors = sys.modules.get("gddsg.errors")  # not imported here: it would make --help wait
-    return errors is not None and isinstance(error, errors.GddsgError)
+    if errors is not None and isinstance(error, errors.GddsgError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno is not None:
+        named = "" if error.filename is None else f"{error.filename}: "
+        return f"{named}{error.strerror}. Expected a place that can be read and written, with room on the disk."
+    return None
+
+
+def _print_error(message: str) -> None:
+    first, *rest = message.split("\n")
+    err.print(Text("Error:", style="bold red"), first, soft_wrap=True)
+    for line in rest:  # indented, so that a line feed in a name cannot begin what looks like a message of its own
+        err.print(f"  {line.removeprefix('  ')}", soft_wrap=True)
+
+
+def _exit_code(code: Any, stdout: SteadyStream) -> Any:
+    """The exit code of a command that would end with ``code``, once its output is written or known to be lost."""
+    stdout.flush()
+    if stdout.failure is None or code not in (0, None):
+        return code
+    if not stdout.is_answer:
+        if not stdout.reader_has_gone:
+            err.print(f"Done, but standard output cannot be written to ({stdout.reason}).")
+        return code
+    if not stdout.reader_has_gone:
+        _print_error(f"Standard output cannot be written to ({stdout.reason}). Direct it elsewhere and try again.")
+    return 1
 
 
 @contextmanager
@@ -51,15 +144,10 @@ def progress_bar(what: str) -> Iterator[Any]:
     if not err.is_terminal:
         yield None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
+    # Columns that are strings are filled in and printed as such, whereas those of Rich's TextColumn are parsed.
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), "{task.fields[rate]}", TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True) as bars:
         task = bars.add_task(what, total=None, rate="")
 
@@ -82,18 +170,39 @@ def busy(what: str) -> Iterator[None]:
 
 
 def print_json(value: Any) -> None:
-    """Print a value for programs to read."""
-    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    """Print a value for programs to read: names are exact, numbers that JSON does not know are null."""
+    text = json.dumps(_finite(value), indent=1, ensure_ascii=not sys.stdout.encoding.lower().startswith("utf"))
+    # But for the ends of lines, control characters are found in strings alone, where an escape means the very same.
+    lines = (_without_hidden(line, lambda character: json.dumps(character)[1:-1]) for line in text.split("\n"))
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
-def new_table(*headings: str) -> Table:
-    """A table without lines; columns of numbers are aligned to the right."""
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return value
+
+
+def print_csv(rows: Iterable[Iterable[str]]) -> None:
+    """Print rows for programs to read, with exact names; on a terminal control characters are made visible."""
+    show = visible if sys.stdout.isatty() else str
+    csv.writer(sys.stdout, lineterminator="\n").writerows([show(cell) for cell in row] for row in rows)
+
+
+def print_table(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """Print a table without lines; columns of numbers are aligned to the right."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in headings:
         table.add_column(heading, overflow="fold", justify="right" if heading in _NUMBERS else "left")
-    return table
+    for row in rows:
+        table.add_row(*map(str, row))
+    out.print(table)
 
 
 _NUMBERS = (
@@ -115,8 +224,3 @@ _NUMBERS = (
 def counted(n: int, singular: str, plural: str | None = None) -> str:
     """``1 photo``, ``2 photos``."""
     return f"{n} {singular if n == 1 else plural or singular + 's'}"
-
-
-def escaped(text: object) -> str:
-    """Names of files and classes come from strangers: square brackets in them are no markup."""
-    return str(text).replace("[", r"\[")

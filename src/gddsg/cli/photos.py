@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -12,13 +10,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
-from gddsg.cli.console import AsJson, Commands, busy, counted, err, escaped, new_table, out, print_json, progress_bar
+from gddsg.cli.console import (
+    AsJson,
+    Commands,
+    busy,
+    counted,
+    err,
+    out,
+    print_csv,
+    print_json,
+    print_table,
+    progress_bar,
+)
+from gddsg.cli.streams import work_is_done
 
 if TYPE_CHECKING:  # the heavy parts are imported by the commands that need them, so that --help comes at once
     from gddsg.core.model import Model
     from gddsg.data.dataset import Skipped
-    from gddsg.photos import PhotoClassifier
+    from gddsg.photos import PhotoClassifier, PhotoPrediction
 
 _SHOWN = 10
 
@@ -82,6 +93,7 @@ def learn(
     settings = {} if projection_dim is None else {"projection_dim": projection_dim}
     with _classifier(model, backbone, device, settings) as classifier, progress_bar("Embedding") as progress:
         report = classifier.learn(*folders, strict=strict, case_sensitive=case_sensitive, progress=progress)
+    work_is_done()
     if as_json:
         print_json(asdict(report))
         return
@@ -89,7 +101,8 @@ def learn(
     new = f", {len(report.new_classes)} of them new" if report.new_classes else ""
     out.print(f"Learnt {counted(total, 'photo')} of {counted(len(report.learnt), 'class', 'classes')}{new}.")
     if report.known:
-        out.print(f"{counted(report.known, 'photo')} had been learnt before and were left out.")
+        left_out = "was left out" if report.known == 1 else "were left out"
+        out.print(f"{counted(report.known, 'photo')} had been learnt before and {left_out}.")
     _print_skipped(report.skipped)
 
 
@@ -118,16 +131,10 @@ def predict(
     if as_json:
         print_json([asdict(one) for one in predictions])
     elif as_csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(["photo", "label", "probability", "novelty"])
-        writer.writerows([one.name, one.label, f"{one.probability:.4f}", f"{one.novelty:.4f}"] for one in predictions)
+        rows = [[one.name, one.label, f"{one.probability:.4f}", f"{one.novelty:.4f}"] for one in predictions]
+        print_csv([["photo", "label", "probability", "novelty"], *rows])
     else:
-        table = new_table("photo", "label", "probability", "others")
-        for one in predictions:
-            others = "  ".join(f"{label} {100 * p:.1f} %" for label, p in one.top if label != one.label)
-            own = "" if one.label == "unknown" else f"{100 * one.probability:.1f} %"
-            table.add_row(escaped(one.name), escaped(one.label), own, escaped(others))
-        out.print(table)
+        print_table(("photo", "label", "probability", "others"), map(_prediction_row, predictions))
     _print_skipped(skipped)
 
 
@@ -150,11 +157,14 @@ def evaluate(
         numbers = {"accuracy": found.accuracy, "average_accuracy": found.average_accuracy, "photos": found.photos}
         print_json(numbers | asdict(found))
         return
-    table = new_table("class", "photos", "right", "accuracy")
-    for one in found.classes:
-        note = " (never learnt)" if one.label in found.unlearnt else ""
-        table.add_row(escaped(one.label) + note, str(one.photos), str(one.correct), f"{100 * one.accuracy:.1f} %")
-    out.print(table)
+    notes = dict.fromkeys(found.unlearnt, " (never learnt)")
+    print_table(
+        ("class", "photos", "right", "accuracy"),
+        (
+            (one.label + notes.get(one.label, ""), one.photos, one.correct, f"{100 * one.accuracy:.1f} %")
+            for one in found.classes
+        ),
+    )
     out.print(
         f"Accuracy {100 * found.accuracy:.1f} % of {counted(found.photos, 'photo')}, "
         f"{100 * found.average_accuracy:.1f} % on average over classes."
@@ -162,7 +172,7 @@ def evaluate(
     if found.confusions:
         out.print("Most often confused:")
         for truth, taken_for, times in found.confusions[:_SHOWN]:
-            out.print(f"  {escaped(truth)} taken for {escaped(taken_for)}: {times} times")
+            out.print(f"  {truth} taken for {taken_for}: {'once' if times == 1 else f'{times} times'}")
     _print_skipped(found.skipped)
 
 
@@ -197,15 +207,10 @@ def inspect(
     if as_json:
         print_json({**facts, "class_table": rows})
         return
-    table = new_table("class", "samples", "group", "closest class", "distance", "look-alikes")
-    for row in rows:
-        distance = "" if row["distance"] is None else f"{row['distance']:.3f}"
-        cells = (row["label"], row["samples"], row["group"], row["closest"] or "", distance, row["look_alikes"])
-        table.add_row(*(escaped(cell) for cell in cells))
-    out.print(table)
-    out.print(escaped(summary))
+    print_table(("class", "samples", "group", "closest class", "distance", "look-alikes"), map(_class_cells, rows))
+    out.print(summary)
     if graph is not None:
-        out.print(f"The graph of look-alikes is in {escaped(graph)}")
+        out.print(f"The graph of look-alikes is in {graph}")
 
 
 @app.command(epilog="Example:  gddsg forget animals.gddsg wolf")
@@ -215,7 +220,8 @@ def forget(
     """Delete classes, as if they had never been learnt."""
     with _classifier(model) as classifier:
         classifier.forget(*classes)
-    out.print(f"Forgot {escaped(', '.join(classes))}.")
+    work_is_done()
+    out.print(f"Forgot {', '.join(classes)}.")
 
 
 @app.command(epilog='Example:  gddsg rename animals.gddsg wolf "grey wolf"')
@@ -223,7 +229,8 @@ def rename(model: ModelFile, old: str, new: str) -> None:
     """Give a class another name."""
     with _classifier(model) as classifier:
         classifier.rename(old, new)
-    out.print(f"{escaped(old)} is now called {escaped(new)}.")
+    work_is_done()
+    out.print(f"{old} is now called {new}.")
 
 
 @app.command(epilog="Example:  gddsg merge monday.gddsg tuesday.gddsg --into week.gddsg")
@@ -235,7 +242,8 @@ def merge(
     from gddsg.photos import merge_models
 
     merged = merge_models(models, into)
-    out.print(f"{escaped(into)} knows {counted(len(merged.labels), 'class', 'classes')}.")
+    work_is_done()
+    out.print(f"{into} knows {counted(len(merged.labels), 'class', 'classes')}.")
 
 
 @app.command(epilog="Example:  gddsg export animals.gddsg --onnx animals.onnx")
@@ -249,7 +257,8 @@ def export(
 
     with busy("Exporting"):
         gap = export_onnx(read_model(model), onnx)
-    out.print(f"{escaped(onnx)}: features to probabilities; largest difference to the model {gap:.1e}.")
+    work_is_done()
+    out.print(f"{onnx}: features to probabilities; largest difference to the model {gap:.1e}.")
 
 
 @app.command()
@@ -260,6 +269,7 @@ def demo(
     from gddsg.demo import run
 
     run(folder, out)
+    work_is_done()
 
 
 @app.command()
@@ -273,15 +283,17 @@ def cache(
     with FeatureCache() as features:
         sizes = features.sizes()
         if clear:
-            out.print(f"Deleted {counted(features.clear(), 'vector')} from {escaped(features.path)}.")
+            deleted = features.clear()
+            work_is_done()
+            out.print(f"Deleted {counted(deleted, 'vector')} from {features.path}.")
         elif as_json:
             print_json({"path": str(features.path), "backbones": [asdict(size) for size in sizes]})
         else:
             for size in sizes:
                 out.print(f"{size.backbone}: {counted(size.vectors, 'vector')}, {size.size / 1e6:.1f} MB")
-            out.print(f"{counted(sum(s.vectors for s in sizes), 'vector')} in {escaped(features.path)}")
+            out.print(f"{counted(sum(s.vectors for s in sizes), 'vector')} in {features.path}")
         if features.trouble:
-            err.print(f"The cache does not work: {escaped(features.trouble)}")
+            err.print(f"The cache does not work: {features.trouble}")
 
 
 # Helpers.
@@ -295,12 +307,24 @@ def _classifier(
     from gddsg.photos import PhotoClassifier
 
     def on_wait() -> None:
-        err.print(f"Another process is changing {escaped(path)}; waiting for it …")
+        err.print(f"Another process is changing {path}; waiting for it …")
 
     with FeatureCache() as features:
         yield PhotoClassifier(path, backbone, device, features, settings, on_wait)
         if features.trouble:
-            err.print(f"[yellow]Features are not kept:[/] {escaped(features.trouble)}")
+            err.print(Text("Features are not kept:", style="yellow"), features.trouble)
+
+
+def _prediction_row(one: PhotoPrediction) -> tuple[str, ...]:
+    taken = one.label == one.top[0][0]  # else it was rejected; a class may be called unknown, too
+    others = "  ".join(f"{label} {100 * p:.1f} %" for label, p in one.top[1 if taken else 0 :])
+    return one.name, one.label, f"{100 * one.probability:.1f} %" if taken else "", others
+
+
+def _class_cells(row: dict[str, Any]) -> tuple[object, ...]:
+    """A row of the table of classes as it is printed."""
+    distance = "" if row["distance"] is None else f"{row['distance']:.3f}"
+    return row["label"], row["samples"], row["group"], row["closest"] or "", distance, row["look_alikes"]
 
 
 def _class_rows(model: Model) -> list[dict[str, Any]]:
@@ -337,8 +361,8 @@ def _draw(model: Model, path: Path) -> None:
 def _print_skipped(skipped: Sequence[Skipped]) -> None:
     if not skipped:
         return
-    err.print(f"[yellow]Skipped {counted(len(skipped), 'file')}:[/]")
+    err.print(f"Skipped {counted(len(skipped), 'file')}:", style="yellow")
     for one in skipped[:_SHOWN]:
-        err.print(f"  {escaped(one.name)}: {escaped(one.reason)}", soft_wrap=True)
+        err.print(f"  {one.name}: {one.reason}", soft_wrap=True)
     if len(skipped) > _SHOWN:
         err.print(f"  … and {len(skipped) - _SHOWN} more (--json lists all, --strict makes them errors)")
