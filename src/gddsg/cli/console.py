@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -190,7 +191,13 @@ def _finite(value: Any) -> Any:
 def print_csv(rows: Iterable[Iterable[str]]) -> None:
     """Print rows for programs to read, with exact names; on a terminal control characters are made visible."""
     show = visible if sys.stdout.isatty() else str
-    csv.writer(sys.stdout, lineterminator="\n").writerows([show(cell) for cell in row] for row in rows)
+    sys.stdout.writelines(_csv_line([show(cell) for cell in row]) for row in rows)
+
+
+def _csv_line(cells: Sequence[str]) -> str:
+    line = io.StringIO(newline="")
+    csv.writer(line, lineterminator="\r\n").writerow(cells)  # it quotes characters of the line's end, hence both
+    return line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def print_table(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
