@@ -1,8 +1,15 @@
 """``gddsg bench`` as people type it."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from gddsg import LEARNERS
@@ -81,3 +88,69 @@ def test_the_list(experiment, tmp_path):
     listed = json.loads(call("list", tmp_path, "--json").output)
     assert listed["experiments"][0]["runs"] == 2
     assert listed["learners"] == list(LEARNERS)
+
+
+def test_what_cannot_be_printed_fails_no_run(root, experiment, tmp_path, capsys):
+    records = tmp_path / "records" / "shapes.jsonl"
+    for arguments, code in [
+        (("run", experiment, "--data", root, "--workers", 0), 0),
+        (("report", records, "--html", tmp_path / "page"), 0),
+        (("list", tmp_path), 1),
+        (("list", tmp_path, "--json"), 1),
+    ]:
+        with Path("/dev/full").open("w") as full, redirect_stdout(full), pytest.raises(SystemExit) as end:
+            get_command(app).main(["bench", *map(str, arguments)], prog_name="gddsg")
+        assert (end.value.code or 0) == code
+        error = capsys.readouterr().err
+        assert error.startswith("Error: Standard output" if code else "Done, but standard output")
+        assert error.count("\n") == 1
+    assert len(read_records(records)) == 2
+    assert (tmp_path / "page" / "report.html").exists()
+
+
+def test_trouble_with_files_is_one_message(root, experiment, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    for arguments in (
+        ("run", experiment, "--data", root, "--out", tmp_path / "file" / "records.jsonl", "--workers", 0),
+        ("run", tmp_path, "--data", root),
+        ("run", tmp_path / "none\x1b[2J.toml"),
+        ("report", experiment, "--html", tmp_path / "file" / "page"),
+    ):
+        done = call(*arguments)
+        assert done.exit_code == 1
+        assert done.stderr.startswith("Error: "), done.exception
+        assert "\x1b" not in done.output
+
+
+def test_names_of_experiments_are_data(root, tmp_path):
+    """On a terminal, where they stand in the progress bar as well."""
+    name = "w\\[∕b][red]\x1b]0;t\x07:smile:"
+    experiment = tmp_path / f"{name}.toml"
+    title = json.dumps("[/b]\u202e\x9b2J")
+    experiment.write_text(f'title = {title}\ndatasets = ["circles"]\nlearners = ["simplecil"]\ntasks = 3\n')
+    shown = call("list", tmp_path)
+    assert shown.exit_code == 0, shown.output
+    assert "[/b]\\u202e\\x9b2J" in shown.output
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "gddsg", "bench", "run", experiment, "--data", root, "--workers", "0"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
+    with subprocess.Popen(command, stdout=follower, stderr=follower, stdin=follower, env=environment) as process:
+        os.close(follower)
+        output = _everything(leader)
+    assert process.returncode == 0, output
+    assert "Running w\\[∕b][red]\\x1b]0;t\\x07:smile:" in output
+    assert "w\\[∕b][red]\\x1b]0;t\\x07:smile:: 1 run" in output
+    assert "\x1b]0;t" not in output
+
+
+def _everything(terminal):
+    """What was printed on a terminal until the last program that holds it has ended."""
+    parts = []
+    try:
+        while part := os.read(terminal, 4096):
+            parts.append(part)
+    except OSError:  # this is how a terminal says that it is over
+        pass
+    finally:
+        os.close(terminal)
+    return b"".join(parts).decode()
