@@ -24,7 +24,6 @@ def attack_learners(n: int, seed: int) -> Counts:
     for cls in LEARNERS.values():
         params = cls.test_params()
         for _ in range(max(n // len(LEARNERS), 1)):
-            counts.tried += 1
             name, X, y = _hostile(draw)
             learner = cls(**params).partial_fit(*_sound(0))
             probe = _sound(1)[0]
@@ -33,9 +32,9 @@ def attack_learners(n: int, seed: int) -> Counts:
                 warnings.simplefilter("error")
                 outcome = _try(learner, X, y, probe, before)
             if outcome in ("refused", "learnt"):
-                counts.outcomes[outcome] += 1
+                counts.count(outcome)
             else:
-                counts.failures.append(f"{cls.__name__}, {name}: {outcome}")
+                counts.fail(f"{cls.__name__}, {name}: {outcome}")
     return counts
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from tests.attack.counts import Counts
-from tests.attack.tiny_photos import Means, photo_of
+from tests.photos.tiny_backbone import Means
 
 WORKERS = 3
 _LONGEST_LIFE = 0.6
@@ -249,8 +249,13 @@ def _classifier(path: Path) -> Any:
 
 def _learn(path: Path, label: str, photos: list[int]) -> None:
     from gddsg.data.dataset import PhotoListing
+    from gddsg.data.photo import Photo
 
-    _classifier(path).learn_photos(PhotoListing(tuple(photo_of(seed, label) for seed in photos)))
+    listing = []
+    for seed in photos:
+        pixels = np.random.default_rng(seed).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+        listing.append(Photo.of_pixels(pixels, label, f"photo {seed}"))
+    _classifier(path).learn_photos(PhotoListing(tuple(listing)))
 
 
 def _merge(folder: Path, name: str) -> None:

@@ -44,18 +44,17 @@ def attack_damaged_models(n: int, seed: int, folder: Path) -> Counts:
     sound, expected = path.read_bytes(), _answers(read_model(path))
     for _ in range(n):
         damaged.write_bytes(mutated(sound, draw))
-        counts.tried += 1
         try:
             same = _answers(read_model(damaged)) == expected
         except ModelFileError:
-            counts.outcomes["refused"] += 1
+            counts.count("refused")
         except Exception as error:
-            counts.failures.append(f"damaged model: {type(error).__name__}: {error}")
+            counts.fail(f"{type(error).__name__}: {error}")
         else:
             if same:  # where nobody looks, such as the unused end of a page
-                counts.outcomes["unharmed"] += 1
+                counts.count("unharmed")
             else:
-                counts.failures.append("damaged model: another answer")
+                counts.fail("another answer")
     return counts
 
 
@@ -88,23 +87,22 @@ def attack_forged_models(n: int, seed: int, folder: Path) -> Counts:
         write_model(path, small_model(seed, grouping, transform))
         sources.append(read_rows(path))
     for _ in range(n):
-        counts.tried += 1
         header, cards = draw.choice(sources)
         change = draw.choice((_forge_header, _forge_setting, _forge_scalar, _forge_array, _forge_shape, _forge_rows))
         forged = change(json.loads(json.dumps(header)), dict(cards), draw)
         try:
             write_rows(path, *forged)
         except GddsgError:  # what no file can hold
-            counts.outcomes["refused"] += 1
+            counts.count("refused")
             continue
         try:
             _use(read_model(path))
         except ModelFileError:
-            counts.outcomes["refused"] += 1
+            counts.count("refused")
         except Exception as error:
-            counts.failures.append(f"{change.__name__}: {type(error).__name__}: {error}")
+            counts.fail(f"{change.__name__}: {type(error).__name__}: {error}")
         else:
-            counts.outcomes["usable"] += 1
+            counts.count("usable")
     return counts
 
 
