@@ -67,10 +67,10 @@ def _network_of_any_batch() -> bytes:
     """The same network with a free batch size and ONNX Runtime's own threads: how most people would run it."""
     import torch
 
-    from gddsg.backbones.efficientnet_lite import _features_module, _weights_file
-    from gddsg.onnx_export import onnx_bytes
+    from gddsg.backbones.efficientnet_lite import features_module, read_weights
+    from gddsg.onnx_runtime import onnx_bytes
 
-    module = _features_module("efficientnet-lite0", _weights_file("efficientnet-lite0"))
+    module = features_module("efficientnet-lite0", read_weights("efficientnet-lite0"))
     return onnx_bytes(module, torch.zeros(2, 3, 224, 224), ("images", "features"), batches=True)
 
 

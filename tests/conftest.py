@@ -34,7 +34,7 @@ def own_cache(tmp_path, monkeypatch, shared_cache):
     """A cache of the test's own, empty but for the exported backbone."""
     folder = tmp_path / "own-cache"
     folder.mkdir()
-    for network in shared_cache.glob("*.onnx"):
+    for network in shared_cache.glob("*.network"):
         (folder / network.name).symlink_to(network)
     monkeypatch.setenv("GDDSG_CACHE", str(folder))
     return folder

@@ -7,14 +7,13 @@ from os import PathLike
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import torch
 
 from gddsg.core.model import Model
 from gddsg.core.network import PredictionNetwork
 from gddsg.errors import InputError, ModelFileError
 from gddsg.files import replace_file
-from gddsg.onnx_export import onnx_bytes
+from gddsg.onnx_runtime import onnx_bytes, open_session
 
 LARGEST_GAP = 1e-5
 _LARGEST_PROTOBUF = 2_000_000_000
@@ -82,7 +81,7 @@ def _largest_gap(content: bytes, model: Model) -> float:
     between = share * picked[:, 0] + (1 - share) * picked[:, 1]
     noise = rng.standard_normal(between.shape) * centres.std() * rng.choice([0.01, 0.3, 3.0], (_PROBES, 1))
     probes = np.abs(between + noise) if (centres >= 0).all() else between + noise
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    session = open_session(content)
     probes = probes.astype(np.float32)
     found = session.run(None, {"features": probes})[0]
     return float(np.abs(found - np.exp(model.predictor.predict_log_proba(probes))).max())

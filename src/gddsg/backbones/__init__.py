@@ -11,10 +11,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from gddsg.backbones.base import Backbone, Preprocess
-from gddsg.backbones.feature_cache import FeatureCache, cache_folder
+from gddsg.backbones.feature_cache import FeatureCache
+from gddsg.backbones.private_folder import cache_folder
 from gddsg.errors import BackboneError
 
 DEFAULT_BACKBONE = "efficientnet-lite0"
+
+EMBEDDED = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2")
+"""Those whose weights this package knows byte for byte; all others are whatever is found under their name."""
 
 PRESETS = {
     "vit-b16": "hf:google/vit-base-patch16-224-in21k",
@@ -23,7 +27,24 @@ PRESETS = {
 }
 """The paper's three backbones under short names."""
 
-__all__ = ["DEFAULT_BACKBONE", "PRESETS", "Backbone", "FeatureCache", "Preprocess", "cache_folder", "load_backbone"]
+SOURCES = ("hf", "timm")
+"""What comes before the colon in names of backbones from outside."""
+
+__all__ = [
+    "DEFAULT_BACKBONE",
+    "EMBEDDED",
+    "PRESETS",
+    "SOURCES",
+    "Backbone",
+    "FeatureCache",
+    "Preprocess",
+    "cache_folder",
+    "load_backbone",
+    "require_device",
+    "resolve_name",
+]
+
+_LONGEST_NAME = 1000
 
 
 def load_backbone(name: str = DEFAULT_BACKBONE, device: str | None = None, folder: Path | None = None) -> Backbone:
@@ -39,26 +60,67 @@ def load_backbone(name: str = DEFAULT_BACKBONE, device: str | None = None, folde
     folder : Path or None
         Where exported networks are kept; the user's cache folder unless named.
     """
+    kind, _, rest = resolve_name(name).partition(":")
+    if device is None:
+        device = _best_device()
+    else:
+        require_device(device)
     # backbones are imported when they are needed, since each brings a large library along
-    from gddsg.backbones.efficientnet_lite import IMAGE_SIZES, EfficientNetLite
-
-    kind, _, rest = PRESETS.get(name, name).partition(":")
-    device = device or _best_device()
-    if kind in IMAGE_SIZES and not rest:
-        return EfficientNetLite(kind, device, folder or cache_folder())
-    if kind == "hf" and rest:
+    if kind == "hf":
         from gddsg.backbones.huggingface import HuggingFaceBackbone
 
         return HuggingFaceBackbone(rest, device)
-    if kind == "timm" and rest:
+    if kind == "timm":
         from gddsg.backbones.timm_models import TimmBackbone
 
         return TimmBackbone(rest, device)
-    known = ", ".join([*IMAGE_SIZES, *PRESETS])
-    raise BackboneError(f"There is no backbone {name!r}. Choose one of {known}, or hf:NAME, hf:FOLDER, timm:NAME.")
+    from gddsg.backbones.efficientnet_lite import EfficientNetLite
+
+    return EfficientNetLite(kind, device, folder or cache_folder())
+
+
+def resolve_name(name: str) -> str:
+    """The name in full: presets spelt out; what cannot be the name of a backbone is an error. Nothing is looked up.
+
+    Parameters
+    ----------
+    name : str
+        As for :func:`load_backbone`.
+    """
+    full = PRESETS.get(name, name)
+    source, _, rest = full.partition(":")
+    if full in EMBEDDED or (source in SOURCES and rest and full.isprintable() and len(full) <= _LONGEST_NAME):
+        return full
+    known = ", ".join([*EMBEDDED, *PRESETS])
+    raise BackboneError(
+        f"There is no backbone {name[:_LONGEST_NAME]!r}. Choose one of {known}, or hf:NAME, hf:FOLDER, timm:NAME."
+    )
+
+
+def require_device(device: str) -> None:
+    """Refuse a device that torch cannot compute on.
+
+    Parameters
+    ----------
+    device : str
+        Torch device, such as ``"cuda"``.
+    """
+    import torch
+
+    try:
+        torch.ones(1, device=device).add(1).item()
+    except Exception as error:  # every kind of device fails in its own way
+        raise BackboneError(
+            f"The device {device!r} was asked for, but torch finds no such device here. "
+            f"Leave the device out, or name another: {', '.join(_devices())}."
+        ) from error
 
 
 def _best_device() -> str:
+    return _devices()[-1]
+
+
+def _devices() -> list[str]:
     import torch
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    return ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]

