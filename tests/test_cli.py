@@ -205,7 +205,7 @@ def test_an_interruption_changes_nothing(model, tmp_path, own_cache):
     before = model.read_bytes()
     command = [sys.executable, "-m", "gddsg", "learn", model, folder / "train"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    features = own_cache / "features.sqlite"
+    features = own_cache / "features-2.sqlite"
     deadline = time.monotonic() + 60
     while not features.exists() and time.monotonic() < deadline:  # from here on it is embedding, for a while
         time.sleep(0.02)

@@ -12,7 +12,9 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from gddsg.backbones.feature_cache import FeatureCache, cache_folder
+from gddsg.backbones import FeatureCache, cache_folder
+from gddsg.backbones.feature_cache import CacheSize
+from gddsg.errors import GddsgError
 
 
 def key(i):
@@ -182,6 +184,108 @@ def test_a_flipped_bit_gives_no_wrong_vector(tmp_path):
         wrong = bytes([packed[0] ^ 1]) + packed[1:]
         cache._connection.execute("UPDATE features SET vector = ?", (wrong,))
         assert cache.get(key(1), "a") is None
+
+
+def test_a_vector_is_given_only_for_its_own_photo_and_backbone(tmp_path):
+    with FeatureCache(tmp_path) as cache:
+        cache.put([(key(1), vector(1)), (key(2), vector(2))], "a")
+        first, second = (row[0] for row in cache._connection.execute("SELECT vector FROM features ORDER BY key"))
+        cache._connection.execute("UPDATE features SET vector = ? WHERE key = ?", (second, key(1)))
+        cache._connection.execute("UPDATE features SET backbone = 'b' WHERE key = ?", (key(2),))
+        assert cache.get(key(1), "a") is None
+        assert cache.get(key(2), "b") is None
+        cache._connection.execute("UPDATE features SET vector = ? WHERE key = ?", (first, key(1)))
+        np.testing.assert_array_equal(cache.get(key(1), "a"), vector(1))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_vectors_that_no_learner_can_use_are_not_kept(tmp_path, bad):
+    wrong = vector(1)
+    wrong[3] = bad
+    with FeatureCache(tmp_path) as cache:
+        cache.put([(key(1), wrong), (key(2), vector(2)), (key(3), vector(0, 0))], "a")
+        assert set(cache.get_many([key(1), key(2), key(3)], "a")) == {key(2)}
+        assert cache.sizes()[0].vectors == 1
+
+
+def test_vectors_of_another_width_are_not_given(tmp_path):
+    with FeatureCache(tmp_path) as cache:
+        cache.put([(key(1), vector(1, 8)), (key(2), vector(2, 9))], "a")
+        assert set(cache.get_many([key(1), key(2)], "a", width=9)) == {key(2)}
+
+
+def test_files_of_version_0_1_are_removed_and_not_read(tmp_path):
+    """Networks that nobody verified may have filled them."""
+    old = tmp_path / "features.sqlite"
+    with sqlite3.connect(old) as connection:
+        connection.execute("CREATE TABLE features(key BLOB, backbone TEXT, vector BLOB, used INTEGER)")
+    connection.close()
+    with FeatureCache(tmp_path) as cache:
+        assert cache.get(key(1), "a") is None
+        assert not cache.trouble
+    assert not old.exists()
+
+
+def modes(folder):
+    return {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no permission bits")
+def test_the_cache_is_for_the_user_alone(tmp_path):
+    folder = tmp_path / "cache"
+    for _ in range(2):
+        with FeatureCache(folder) as cache:
+            cache.put([(key(1), vector(1))], "a")
+            assert folder.stat().st_mode & 0o777 == 0o700
+            assert set(modes(folder).values()) == {0o600}, modes(folder)
+        cache.path.chmod(0o644)  # as a copy of it may be
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no permission bits")
+def test_a_folder_that_everybody_may_write_to_is_not_used(tmp_path):
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with FeatureCache(folder) as cache:
+        cache.put([(key(1), vector(1))], "a")
+        assert "everybody may write to it; name a folder of your own" in cache.trouble
+    assert list(folder.iterdir()) == []
+
+
+def test_odd_rows_are_counted_and_do_no_harm(tmp_path):
+    with FeatureCache(tmp_path) as cache:
+        cache.put([(key(1), vector(1))], "a")
+        connection = cache._connection
+        connection.execute("CREATE TABLE odd(key, backbone, vector, used)")
+        connection.execute("DROP TABLE features")
+        connection.execute("ALTER TABLE odd RENAME TO features")
+        rows = [(None, None, None, None), ("x", 7, 3.5, "y"), (key(1), "a", "text", b"blob"), (7, "a", b"x" * 24, 1)]
+        connection.executemany("INSERT INTO features VALUES (?, ?, ?, ?)", rows)
+        connection.execute("INSERT INTO features VALUES (1, CAST(x'ff41' AS TEXT), x'00', 1)")
+        sizes = cache.sizes()
+        assert sum(size.vectors for size in sizes) == 5
+        assert all(CacheSize(str(s.backbone), int(s.vectors), int(s.size)) == s for s in sizes)
+        assert cache.get_many([key(1)], "a") == {}
+        assert cache.clear() == 5
+
+
+@pytest.mark.parametrize("limit", ["-1", "nan", "inf", "4 GB", " ", "1e999"])
+def test_a_limit_that_is_none_is_explained(tmp_path, monkeypatch, limit):
+    monkeypatch.setenv("GDDSG_CACHE_MB", limit)
+    with pytest.raises(GddsgError, match=r"GDDSG_CACHE_MB is '.*', expected a number of megabytes such as 4096"):
+        FeatureCache(tmp_path)
+
+
+def test_an_empty_limit_is_the_default(tmp_path, monkeypatch):
+    monkeypatch.setenv("GDDSG_CACHE_MB", "")
+    assert FeatureCache(tmp_path)._limit == 4096e6
+
+
+def test_a_folder_in_the_place_of_the_file(tmp_path):
+    (tmp_path / "features-2.sqlite").mkdir()
+    with FeatureCache(tmp_path) as cache:
+        assert cache.sizes() == []
+        assert str(cache.path) in cache.trouble
 
 
 def test_where_nothing_can_be_written_nothing_is_kept_and_nothing_fails(tmp_path):

@@ -3,25 +3,30 @@
 One SQLite file: it takes several processes at once, and a kill at any moment leaves it whole. The cache holds nothing
 that cannot be computed again, hence no trouble with it ever stops the work: a damaged file is started anew, and where
 nothing can be written, features are simply not kept.
+
+Nor does it ever give a wrong vector: a digest covers each vector together with what it belongs to, and the file is for
+the user alone. Files of version 0.1 are removed, since networks that nobody verified may have filled them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import math
 import os
 import sqlite3
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import platformdirs
 
 from gddsg.backbones.base import Array
+from gddsg.backbones.private_folder import cache_folder, touch_private
+from gddsg.errors import InputError
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS features(
@@ -31,13 +36,10 @@ CREATE TABLE IF NOT EXISTS features(
 _DEFAULT_LIMIT_MB = 4096
 _KEPT_WHEN_FULL = 0.9
 _SECONDS_A_DAY = 86_400
-_CHECKSUM_BYTES = 4
-
-
-def cache_folder() -> Path:
-    """The folder for what can be computed again: ``GDDSG_CACHE``, or a folder of its own in the user's cache."""
-    named = os.environ.get("GDDSG_CACHE")
-    return Path(named) if named else platformdirs.user_cache_path("gddsg", appauthor=False)
+_DIGEST_BYTES = 16
+_NAME = "features-2.sqlite"
+_UNVERIFIED_NAME = "features.sqlite"
+_COMPANIONS = ("", "-wal", "-shm")
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,9 @@ class FeatureCache:
     """
 
     def __init__(self, folder: Path | None = None, limit_mb: float | None = None) -> None:
-        self.path = (folder or cache_folder()) / "features.sqlite"
+        self.path = (folder or cache_folder()) / _NAME
         self.trouble = ""
-        limit = os.environ.get("GDDSG_CACHE_MB", _DEFAULT_LIMIT_MB) if limit_mb is None else limit_mb
-        self._limit = float(limit) * 1e6
+        self._limit = 1e6 * (_limit_mb() if limit_mb is None else limit_mb)
         self._lock = threading.Lock()
         self._used: set[tuple[bytes, str]] = set()
         self._connection: sqlite3.Connection | None = None
@@ -81,28 +82,30 @@ class FeatureCache:
         """The vector, or None where it is not known."""
         return self.get_many([key], backbone).get(key)
 
-    def get_many(self, keys: Sequence[bytes], backbone: str) -> dict[bytes, Array]:
-        """The vectors that are known, by key."""
+    def get_many(self, keys: Sequence[bytes], backbone: str, width: int | None = None) -> dict[bytes, Array]:
+        """The vectors that are known, by key; where ``width`` is given, only those of that length."""
         places = ", ".join("?" * len(keys))
         sql = f"SELECT key, vector, used FROM features WHERE backbone = ? AND key IN ({places})"
         found, today = {}, _today()
         for key, packed, used in self._ask(sql, (backbone, *keys)):
-            vector = _unpacked(packed)
-            if vector is not None:
+            vector = _unpacked(packed, key, backbone)
+            if vector is not None and width in (None, len(vector)):
                 found[key] = vector
                 if used != today:
                     self._used.add((key, backbone))
         return found
 
     def put(self, vectors: Iterable[tuple[bytes, Array]], backbone: str) -> None:
-        """Keep vectors by key, all of them in one transaction."""
-        rows = [(key, backbone, _packed(vector), _today()) for key, vector in vectors]
+        """Keep vectors by key, all of them in one transaction; those with NaN or infinite values are left out."""
+        today = _today()
+        rows = [(key, backbone, _packed(vector, key, backbone), today) for key, vector in vectors if _is_vector(vector)]
         self._try(lambda db: self._write(db, rows))
 
     def sizes(self) -> list[CacheSize]:
         """What is in the cache, by backbone."""
-        sql = "SELECT backbone, COUNT(*), SUM(LENGTH(vector)) FROM features GROUP BY backbone ORDER BY backbone"
-        return [CacheSize(*row) for row in self._ask(sql)]
+        # a file that something else has written to may hold anything under any name
+        sql = "SELECT CAST(backbone AS TEXT), COUNT(*), SUM(LENGTH(vector)) FROM features GROUP BY 1 ORDER BY 1"
+        return [CacheSize(name or "unknown", vectors, size or 0) for name, vectors, size in self._ask(sql)]
 
     def clear(self) -> int:
         """Delete all vectors; how many there were."""
@@ -126,9 +129,13 @@ class FeatureCache:
 
     def _open(self) -> None:
         self._opened = True
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        touch_private(self.path)
+        with contextlib.suppress(OSError):
+            _remove(self.path.with_name(_UNVERIFIED_NAME))
         connection = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
+        connection.text_factory = lambda text: text.decode(errors="replace")  # text that is none must not stop us
         try:
+            connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA auto_vacuum = FULL")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose vectors, never the file
@@ -192,8 +199,7 @@ class FeatureCache:
     def _start_anew(self) -> None:
         self._disconnect()
         try:
-            for suffix in ("", "-wal", "-shm"):
-                self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+            _remove(self.path)
             self._open()
         except (sqlite3.Error, OSError) as error:
             self._give_up(error)
@@ -215,15 +221,48 @@ def _today() -> int:
     return int(time.time()) // _SECONDS_A_DAY
 
 
-def _packed(vector: Array) -> bytes:
+def _limit_mb() -> float:
+    named = os.environ.get("GDDSG_CACHE_MB")
+    if not named:
+        return _DEFAULT_LIMIT_MB
+    try:
+        limit = float(named)
+    except ValueError:
+        limit = math.nan
+    if not 0 <= limit < math.inf:
+        raise InputError(
+            f"GDDSG_CACHE_MB is {named!r}, expected a number of megabytes such as {_DEFAULT_LIMIT_MB}. "
+            "Correct the environment variable or remove it."
+        )
+    return limit
+
+
+def _remove(path: Path) -> None:
+    for suffix in _COMPANIONS:
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def _is_vector(vector: Array) -> bool:
+    return vector.ndim == 1 and len(vector) > 0 and bool(np.isfinite(vector).all())
+
+
+def _packed(vector: Array, key: bytes, backbone: str) -> bytes:
     content = np.ascontiguousarray(vector, dtype="<f4").tobytes()
-    return content + zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "little")
+    return content + _digest(content, key, backbone)
 
 
-def _unpacked(packed: Any) -> Array | None:
-    if not isinstance(packed, bytes) or len(packed) % 4 or len(packed) < 2 * _CHECKSUM_BYTES:
+def _unpacked(packed: Any, key: Any, backbone: str) -> Array | None:
+    """The vector that was packed with this key for this backbone, None if it is anything else."""
+    if not isinstance(packed, bytes) or not isinstance(key, bytes) or (len(packed) - _DIGEST_BYTES) % 4:
         return None
-    content, checksum = memoryview(packed)[:-_CHECKSUM_BYTES], packed[-_CHECKSUM_BYTES:]
-    if zlib.crc32(content).to_bytes(_CHECKSUM_BYTES, "little") != checksum:
+    content = packed[:-_DIGEST_BYTES]
+    if packed[-_DIGEST_BYTES:] != _digest(content, key, backbone):
         return None
-    return np.frombuffer(content, dtype="<f4").astype(np.float32)
+    vector = np.frombuffer(content, dtype="<f4").astype(np.float32)
+    return vector if _is_vector(vector) else None
+
+
+def _digest(content: bytes, key: bytes, backbone: str) -> bytes:
+    """Of a vector and what it belongs to; lengths keep the parts apart."""
+    head = f"{len(key)} {len(content)} {backbone}\0".encode()
+    return hashlib.blake2b(head + key + content, digest_size=_DIGEST_BYTES).digest()
