@@ -1,7 +1,10 @@
 """The backbones themselves: the embedded default, and Hugging Face models written to disk on the spot."""
 
 import json
+import os
+import socket
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from gddsg.backbones.efficientnet_lite import EfficientNetLite, features_module,
 from gddsg.errors import BackboneError, MissingExtraError
 
 transformers = pytest.importorskip("transformers")
+huggingface_hub = pytest.importorskip("huggingface_hub")
 
 
 def picture(seed, size=(80, 60)):
@@ -171,13 +175,76 @@ def test_other_weights_or_preprocessing_have_another_fingerprint(model_folder, t
     assert len({first, second, third}) == 3
 
 
-def test_a_hub_out_of_reach_is_explained(monkeypatch):
-    def unreachable(*args, **kwargs):
-        raise OSError("We couldn't connect to the hub to load this file\nmore")
+def test_a_hub_out_of_reach_is_explained_in_one_line_and_asked_once(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        nobody = f"http://127.0.0.1:{server.getsockname()[1]}"
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", nobody)
+    asked = []
+    session = huggingface_hub.get_session()
+    head = session.head
+    monkeypatch.setattr(session, "head", lambda *args, **kwargs: asked.append(args) or head(*args, **kwargs))
+    with pytest.raises(BackboneError, match=r"nowhere/x could not.*efficientnet-lite0.*hf:FOLDER") as caught:
+        load_backbone("hf:nowhere/x", device="cpu")
+    assert "\n" not in str(caught.value)
+    assert len(asked) == 1
 
-    monkeypatch.setattr(transformers.ImageProcessingMixin, "get_image_processor_dict", unreachable)
-    with pytest.raises(BackboneError, match=r"vit-base.*couldn't connect.*efficientnet-lite0.*hf:FOLDER"):
-        load_backbone("vit-b16", device="cpu")
+
+@pytest.mark.parametrize("name", ["hf:/nowhere/at/all", "hf:./nowhere", "hf:a/b/c", "hf:\\\\host\\share"])
+def test_what_can_only_be_a_folder_is_not_looked_for_at_the_hub(name, monkeypatch):
+    monkeypatch.setattr(huggingface_hub, "get_session", lambda: pytest.fail("the hub was asked"))
+    with pytest.raises(BackboneError, match="no such folder"):
+        load_backbone(name, device="cpu")
+
+
+def test_code_in_a_folder_is_never_run_nor_asked_about(tmp_path, monkeypatch):
+    monkeypatch.setattr("builtins.input", lambda *args: pytest.fail("a question was asked"))
+    ran = tmp_path / "ran"
+    (tmp_path / "code.py").write_text(f"open({str(ran)!r}, 'w').close()")
+    auto = {"AutoConfig": "code.Config", "AutoModel": "code.Model"}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "evil", "auto_map": auto}))
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(SETTINGS))
+    with pytest.raises(BackboneError, match="could not be loaded"):
+        load_backbone(f"hf:{tmp_path}", device="cpu")
+    assert not ran.exists()
+
+
+class Payload:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def test_weights_are_read_as_weights_whatever_the_library_asks_for(tmp_path, monkeypatch):
+    torch.save({"weight": Payload(tmp_path / "ran")}, tmp_path / "weights.bin")
+    fake = types.ModuleType("timm")
+    fake.create_model = lambda *a, **k: torch.load(tmp_path / "weights.bin", weights_only=False)
+    monkeypatch.setitem(sys.modules, "timm", fake)
+    monkeypatch.setitem(sys.modules, "timm.data", types.ModuleType("timm.data"))
+    with pytest.raises(BackboneError, match="timm:net could not be loaded"):
+        load_backbone("timm:net", device="cpu")
+    assert not (tmp_path / "ran").exists()
+    assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ
+
+
+@pytest.mark.parametrize("model_folder", ["vit"], indirect=True)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"size": 10**9},
+        {"size": "x"},
+        {"size": 0},
+        {"size": {}},
+        {"image_mean": [1]},
+        {"image_std": 0},
+        {"resample": 99},
+    ],
+)
+def test_settings_that_make_no_sense(model_folder, change):
+    (model_folder / "preprocessor_config.json").write_text(json.dumps({**SETTINGS, **change}))
+    with pytest.raises(BackboneError, match=r"preprocessor_config.json that makes no sense"):
+        load_backbone(f"hf:{model_folder}", device="cpu")
 
 
 def test_a_folder_without_a_model_is_explained(tmp_path):

@@ -8,6 +8,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from gddsg.backbones.base import Backbone, Preprocess
@@ -45,6 +48,7 @@ __all__ = [
 ]
 
 _LONGEST_NAME = 1000
+_ONLY_WEIGHTS = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 def load_backbone(name: str = DEFAULT_BACKBONE, device: str | None = None, folder: Path | None = None) -> Backbone:
@@ -66,17 +70,38 @@ def load_backbone(name: str = DEFAULT_BACKBONE, device: str | None = None, folde
     else:
         require_device(device)
     # backbones are imported when they are needed, since each brings a large library along
-    if kind == "hf":
-        from gddsg.backbones.huggingface import HuggingFaceBackbone
-
-        return HuggingFaceBackbone(rest, device)
-    if kind == "timm":
-        from gddsg.backbones.timm_models import TimmBackbone
-
-        return TimmBackbone(rest, device)
+    if kind in SOURCES:
+        return _load_from_outside(kind, rest, device)
     from gddsg.backbones.efficientnet_lite import EfficientNetLite
 
     return EfficientNetLite(kind, device, folder or cache_folder())
+
+
+def _load_from_outside(source: str, name: str, device: str) -> Backbone:
+    if not os.environ.get("HF_HUB_DISABLE_TELEMETRY"):  # who has set it himself has decided for himself
+        os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"  # read when the hub's library is imported
+    with _only_weights():
+        if source == "hf":
+            from gddsg.backbones.huggingface import HuggingFaceBackbone
+
+            return HuggingFaceBackbone(name, device)
+        from gddsg.backbones.timm_models import TimmBackbone
+
+        return TimmBackbone(name, device)
+
+
+@contextlib.contextmanager
+def _only_weights() -> Iterator[None]:
+    """Meanwhile torch unpickles tensors and nothing else, whatever a library asks of it."""
+    before = os.environ.get(_ONLY_WEIGHTS)
+    os.environ[_ONLY_WEIGHTS] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_ONLY_WEIGHTS]
+        else:
+            os.environ[_ONLY_WEIGHTS] = before
 
 
 def resolve_name(name: str) -> str:

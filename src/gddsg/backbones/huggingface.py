@@ -1,10 +1,14 @@
-"""Vision models of Hugging Face: ViT, DINOv2, CLIP, ResNet and their like, from the hub or from a folder."""
+"""Vision models of Hugging Face: ViT, DINOv2, CLIP, ResNet and their like, from the hub or from a folder.
+
+Code that comes with a model is never run. What has been downloaded before is used without asking the hub again.
+"""
 
 from __future__ import annotations
 
-import json
 import logging
+import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +16,11 @@ from PIL import Image
 
 from gddsg.backbones.base import Array, Backbone, Preprocess, fingerprint
 from gddsg.errors import BackboneError, MissingExtraError
+
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+_HUB_SECONDS = 10
+_LARGEST_SIDE = 4096
+_NO_PREPROCESS = "The backbone hf:{} has a preprocessor_config.json that makes no sense"
 
 
 class HuggingFaceBackbone(Backbone):
@@ -29,7 +38,7 @@ class HuggingFaceBackbone(Backbone):
     def __init__(self, source: str, device: str) -> None:
         settings, self._model, weights = _load(source)
         self.name = f"hf:{source}"
-        self.preprocess = preprocess_of(settings)
+        self.preprocess = _checked_preprocess(source, settings)
         self.fingerprint = fingerprint(self.preprocess, weights)
         self.batch_size = 1 if device == "cpu" else 64
         self._device = device
@@ -67,21 +76,51 @@ def _has_class_token(model: Any) -> bool:
 def _load(source: str) -> tuple[dict[str, Any], Any, Iterator[bytes]]:
     """Preprocessor settings, model, and the weights it was given, as bytes."""
     try:
-        import transformers
+        import transformers  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(
             "Hugging Face backbones need transformers. Install it with: pip install 'gddsg[hf]'"
         ) from error
-    logging.getLogger("transformers").setLevel(logging.ERROR)
+    for library in ("transformers", "huggingface_hub"):
+        logging.getLogger(library).setLevel(logging.ERROR)
     try:
-        settings, _ = transformers.ImageProcessingMixin.get_image_processor_dict(source)
-        model, report = transformers.AutoModel.from_pretrained(source, output_loading_info=True)
-    except (OSError, ValueError, KeyError, json.JSONDecodeError) as error:
+        settings, model, report = _read_or_download(source)
+    except Exception as error:  # a folder or a hub may hold anything, and reading it fail in any way
         raise BackboneError(
             f"The backbone hf:{source} could not be loaded ({_first_line(error)}). If the hub is out of reach, use "
             "the embedded default (efficientnet-lite0), or download the model elsewhere and give its folder: hf:FOLDER."
         ) from error
     return settings, model, _weights(model, set(report["missing_keys"]))
+
+
+def _read_or_download(source: str) -> tuple[dict[str, Any], Any, dict[str, Any]]:
+    try:
+        return _read(source, download=False)
+    except OSError:
+        if Path(source).is_dir():
+            raise
+        if not _HUB_NAME.fullmatch(source):
+            raise FileNotFoundError("there is no such folder, and it cannot be a name on the hub") from None
+        _require_hub()
+        return _read(source, download=True)
+
+
+def _read(source: str, *, download: bool) -> tuple[dict[str, Any], Any, dict[str, Any]]:
+    """Preprocessor settings, model, and a report of what was missing."""
+    import transformers
+
+    options = {"local_files_only": not download, "trust_remote_code": False}
+    settings, _ = transformers.ImageProcessingMixin.get_image_processor_dict(source, **options)
+    model, report = transformers.AutoModel.from_pretrained(source, output_loading_info=True, **options)
+    return settings, model, report
+
+
+def _require_hub() -> None:
+    """Ask the hub once: the library would try for most of a minute before it says that there is no connection."""
+    import huggingface_hub
+
+    if not huggingface_hub.constants.HF_HUB_OFFLINE:
+        huggingface_hub.get_session().head(huggingface_hub.constants.ENDPOINT, timeout=_HUB_SECONDS)
 
 
 def _weights(model: Any, random: set[str]) -> Iterator[bytes]:
@@ -93,7 +132,18 @@ def _weights(model: Any, random: set[str]) -> Iterator[bytes]:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0][:300]
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+
+
+def _checked_preprocess(source: str, settings: Mapping[str, Any]) -> Preprocess:
+    try:
+        found = preprocess_of(settings)
+        usable = all(1 <= side <= _LARGEST_SIDE for side in found.size) and found.crop > 0 and all(found.deviation)
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError) as error:
+        raise BackboneError(f"{_NO_PREPROCESS.format(source)} ({_first_line(error)}).") from error
+    if not usable:
+        raise BackboneError(f"{_NO_PREPROCESS.format(source)} ({found}).")
+    return found
 
 
 def preprocess_of(settings: Mapping[str, Any]) -> Preprocess:

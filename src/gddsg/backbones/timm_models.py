@@ -57,9 +57,10 @@ def _load(model: str, pretrained: bool) -> tuple[Any, dict[str, Any]]:
         ) from error
     try:
         network = timm.create_model(model, pretrained=pretrained, num_classes=0)
-    except (RuntimeError, OSError, ValueError) as error:
+    except Exception as error:  # what comes from a hub may be anything, and reading it fail in any way
+        first_line = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
         raise BackboneError(
-            f"The backbone timm:{model} could not be loaded ({error}). Check the name and the connection, "
+            f"The backbone timm:{model} could not be loaded ({first_line}). Check the name and the connection, "
             "or use the embedded default (efficientnet-lite0)."
         ) from error
     return network, timm.data.resolve_model_data_config(network)

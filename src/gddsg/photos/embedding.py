@@ -78,11 +78,14 @@ class Embedder:
         Loaded for the first photo that can be decoded and is not in the cache, hence perhaps never.
     cache : FeatureCache or None
         Where features are looked up and kept.
+    feature_dim : int or None
+        Length that features from the cache must have, where it is known.
     """
 
     fingerprint: str
     backbone: Lazy[Backbone]
     cache: FeatureCache | None = None
+    feature_dim: int | None = None
 
     def embed(
         self, photos: Sequence[Photo], known: Container[int] = (), progress: Progress | None = None
@@ -130,7 +133,7 @@ class Embedder:
 
     def _look_up(self, keys: list[bytes]) -> dict[bytes, Array]:
         """Some photos at once, since asking the cache for each by itself would take longer than all the rest."""
-        return {} if self.cache is None or not keys else self.cache.get_many(keys, self.fingerprint)
+        return {} if self.cache is None or not keys else self.cache.get_many(keys, self.fingerprint, self.feature_dim)
 
     def _embed_content(self, one: _Outcome, content: bytes) -> _Outcome:
         """Decode a photo and embed it, or leave that to the batch it will be in."""

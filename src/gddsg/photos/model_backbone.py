@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import replace
 from pathlib import Path
 
-from gddsg.backbones import DEFAULT_BACKBONE, PRESETS, load_backbone
+from gddsg.backbones import DEFAULT_BACKBONE, PRESETS, load_backbone, require_device, resolve_name
 from gddsg.backbones.base import Backbone
 from gddsg.backbones.feature_cache import FeatureCache
+from gddsg.backbones.trust import is_trusted, trust
 from gddsg.core.model import Model
 from gddsg.core.once import Lazy, Once
 from gddsg.data.dataset import PhotoListing
@@ -21,6 +22,9 @@ from gddsg.photos.threads import Progress
 class ModelBackbone:
     """The backbone of the model in a file, loaded when it is first needed, once.
 
+    The file may come from a stranger: a backbone that only the file names, and that is not embedded, is neither asked
+    for nor opened before the user has agreed to it.
+
     Parameters
     ----------
     path : Path
@@ -29,10 +33,19 @@ class ModelBackbone:
         Name of the backbone that the user asks for; a model that exists knows its own.
     device : str or None
         Torch device; a GPU if there is one, unless named.
+    ask : callable or None
+        Given the name of a backbone that the file asks for, says whether the user agrees to it; remembered if so.
+        None where there is nobody to ask.
     """
 
-    def __init__(self, path: Path, wanted: str | None, device: str | None) -> None:
-        self._path, self._wanted, self._device = path, wanted, device
+    def __init__(
+        self, path: Path, wanted: str | None, device: str | None, ask: Callable[[str], bool] | None = None
+    ) -> None:
+        if device is not None:
+            require_device(device)  # now, and not when photos have been read for an hour
+        if wanted is not None:
+            resolve_name(wanted)
+        self._path, self._wanted, self._device, self._ask = path, wanted, device, ask
         self._loaded: Once[Backbone] = Once()
 
     def embed(
@@ -58,8 +71,10 @@ class ModelBackbone:
         known : container of int
             Sample ids of photos that need no features.
         """
+        self.require_trust(model)
         fingerprint = self.identify(model).rpartition("@")[2]
-        embedded = Embedder(fingerprint, Lazy(lambda: self.load(model)), cache).embed(listing.photos, known, progress)
+        embedder = Embedder(fingerprint, Lazy(lambda: self.load(model)), cache, self._feature_dim(model))
+        embedded = embedder.embed(listing.photos, known, progress)
         features = embedded.features
         if embedded.photos:  # a network may give what no learner can use
             features = checked_features(features, {}, "PhotoClassifier", "cpu")[0].numpy()
@@ -75,6 +90,28 @@ class ModelBackbone:
         """
         return self._loaded.get(lambda: self._load_wanted() if model is None else self._load_own(model))
 
+    def require_trust(self, model: Model) -> None:
+        """Refuse a model whose backbone the user has not agreed to; he is asked where that can be done.
+
+        Parameters
+        ----------
+        model : Model
+            The model in the file.
+        """
+        name = self.identify(model).rpartition("@")[0]
+        name = PRESETS.get(name, name)
+        if self._wanted is not None or self._loaded.peek() is not None or is_trusted(name):
+            return
+        name = resolve_name(name)
+        if self._ask is not None and self._ask(name):
+            trust(name)
+            return
+        raise BackboneError(
+            f"{self._path} asks for the backbone {name}, which is not part of this package. A model file from a "
+            "stranger can name any backbone, so it has not been looked for. If you trust it, name it once yourself: "
+            f"--backbone {name}, or in Python PhotoClassifier({str(self._path)!r}, backbone={name!r})."
+        )
+
     def identify(self, model: Model) -> str:
         """``name@fingerprint`` of a model's backbone, without loading it; an error where photos do not go with it.
 
@@ -89,8 +126,10 @@ class ModelBackbone:
                 f"{self._path} was learnt from features of an unknown backbone, so it cannot be used with photos. "
                 "Learn photos into a new model file."
             )
+        if not identity.isprintable():
+            raise BackboneError(f"{self._path} names a backbone that cannot be: {identity[:200]!r}. Do not use it.")
         name = identity.rpartition("@")[0]
-        if wanted is not None and PRESETS.get(wanted, wanted) != name:
+        if wanted is not None and resolve_name(wanted) != name:
             raise BackboneError(
                 f"{self._path} was learnt with the backbone {name}, and {wanted} was asked for. "
                 "Leave the backbone out, or learn into a new model file."
@@ -116,16 +155,27 @@ class ModelBackbone:
                 f"{identity}. Nothing was changed; start again."
             )
 
+    def _feature_dim(self, model: Model) -> int | None:
+        loaded = self._loaded.peek()
+        return model.feature_dim if loaded is None else loaded.feature_dim
+
     def _load_wanted(self) -> Backbone:
-        return load_backbone(self._wanted or DEFAULT_BACKBONE, self._device)
+        return self._load_named(self._wanted or DEFAULT_BACKBONE)
 
     def _load_own(self, model: Model) -> Backbone:
+        self.require_trust(model)
         name, _, fingerprint = self.identify(model).rpartition("@")
-        backbone = load_backbone(name, self._device)
+        backbone = self._load_named(name)
         if backbone.fingerprint != fingerprint:
             raise BackboneError(
                 f"{self._path} was learnt with the backbone {name} of fingerprint {fingerprint}, but what is installed "
                 f"under that name has {backbone.fingerprint}: other weights or preprocessing, so its features do not "
                 "fit. Install the version the model was learnt with, or learn the photos into a new model file."
             )
+        return backbone
+
+    def _load_named(self, name: str) -> Backbone:
+        """A backbone that is trusted, or that the user himself names: naming it is agreeing to it."""
+        backbone = load_backbone(name, self._device)
+        trust(PRESETS.get(name, name))
         return backbone

@@ -1,0 +1,65 @@
+"""Which backbones from outside the user has agreed to.
+
+A model file names the backbone it was learnt with, and the file may come from a stranger. What it names is not asked
+for at a hub, nor opened in a folder, before the user has agreed to that name, once. The list of names is in the cache
+folder: losing it means being asked again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+from gddsg.backbones import SOURCES
+from gddsg.backbones.private_folder import cache_folder, read_private, write_private
+
+_FILE = "trusted-backbones.json"
+
+
+def is_trusted(name: str) -> bool:
+    """Whether the user has agreed to the backbone, or need not: what is embedded has no source outside.
+
+    Parameters
+    ----------
+    name : str
+        In full, see :func:`gddsg.backbones.resolve_name`.
+    """
+    if name.partition(":")[0] not in SOURCES:
+        return True
+    known = _read()
+    # the place is looked at only when the name is known: looking may mean to ask another machine
+    return name in known and _place(name) in known
+
+
+def trust(name: str) -> None:
+    """Remember that the user has agreed to a backbone; where nothing can be written he will be asked again.
+
+    Parameters
+    ----------
+    name : str
+        In full, see :func:`gddsg.backbones.resolve_name`.
+    """
+    if is_trusted(name):
+        return
+    names = sorted({*_read(), name, _place(name)})
+    with contextlib.suppress(OSError):
+        write_private(cache_folder() / _FILE, json.dumps(names, indent=1).encode())
+
+
+def _place(name: str) -> str:
+    """The name with the whole path of the folder it means here; elsewhere it may mean another folder, or the hub."""
+    source, _, rest = name.partition(":")
+    with contextlib.suppress(OSError, ValueError):
+        if source == "hf" and Path(rest).is_dir():
+            return f"hf:{Path(rest).resolve()}"
+    return name
+
+
+def _read() -> set[str]:
+    """A list that is damaged, or that others may have written, is no list."""
+    try:
+        names = json.loads(read_private(cache_folder() / _FILE))
+    except (OSError, ValueError, RecursionError):
+        return set()
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()

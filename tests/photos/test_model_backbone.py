@@ -1,0 +1,119 @@
+"""A model file names its backbone, and the file may come from a stranger."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from gddsg.backbones import FeatureCache
+from gddsg.core.model import Model, Settings
+from gddsg.errors import BackboneError
+from gddsg.photos import PhotoClassifier
+from gddsg.photos import model_backbone as module
+from gddsg.photos.model_backbone import ModelBackbone
+
+transformers = pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("network")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    config = transformers.ViTConfig(**sizes, image_size=32, patch_size=8)
+    transformers.ViTModel(config, add_pooling_layer=False).save_pretrained(folder)
+    settings = {"size": {"height": 32, "width": 32}, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    (folder / "preprocessor_config.json").write_text(json.dumps(settings))
+    return f"hf:{folder}"
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for label in ("a", "b"):
+        (folder / label).mkdir()
+        for i in range(4):
+            pixels = rng.integers(0, 256, (40, 40, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / label / f"{i}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stranger(network, photos, tmp_path_factory):
+    """A model file as it comes from somebody else: nothing here has agreed to its backbone."""
+    folder = tmp_path_factory.mktemp("stranger")
+    with pytest.MonkeyPatch.context() as patch, FeatureCache(folder / "cache") as cache:
+        patch.setenv("GDDSG_CACHE", str(folder / "cache"))
+        PhotoClassifier(folder / "m.gddsg", network, "cpu", cache, {"projection_dim": 32}).learn(photos)
+    return folder / "m.gddsg"
+
+
+@pytest.fixture(autouse=True)
+def new_user(tmp_path, monkeypatch):
+    monkeypatch.setenv("GDDSG_CACHE", str(tmp_path / "cache"))
+
+
+def classifier(path, ask=None, **options):
+    made = PhotoClassifier(path, device="cpu", **options)
+    if ask is not None:
+        made._backbone = ModelBackbone(Path(path), None, "cpu", ask)
+    return made
+
+
+def test_what_only_the_file_names_is_refused_before_anything_is_opened(stranger, network, photos, monkeypatch):
+    monkeypatch.setattr(module, "load_backbone", lambda *args: pytest.fail("the backbone was loaded"))
+    with pytest.raises(BackboneError) as caught:
+        classifier(stranger).predict(photos)
+    assert f"--backbone {network}, or in Python PhotoClassifier(" in str(caught.value)
+    with pytest.raises(BackboneError, match="name it once yourself"):
+        _ = classifier(stranger).backbone
+    with pytest.raises(BackboneError, match="name it once yourself"):
+        classifier(stranger, ask=lambda name: False).learn(photos)
+
+
+def test_who_names_it_agrees_to_it_from_then_on(stranger, network, photos):
+    predictions, _ = classifier(stranger, backbone=network).predict(photos)
+    again, _ = classifier(stranger).predict(photos)
+    assert again == predictions
+    assert len(predictions) == 8
+
+
+def test_a_yes_is_remembered_and_asked_for_once(stranger, network, photos):
+    asked = []
+    first = classifier(stranger, ask=lambda name: not asked.append(name))
+    first.predict(photos)
+    first.predict(photos)
+    classifier(stranger).predict(photos)
+    assert asked == [network]
+
+
+def test_a_name_that_does_not_load_is_not_remembered(tmp_path, photos):
+    missing = f"hf:{tmp_path / 'missing'}"
+    with pytest.raises(BackboneError, match="could not be loaded"):
+        classifier(tmp_path / "m.gddsg", backbone=missing).learn(photos)
+    assert not (tmp_path / "cache" / "trusted-backbones.json").exists()
+
+
+@pytest.mark.parametrize("name", ["hf:nowhere/x", "timm:resnet18", "vit-b16", r"hf:\\host\share", "hf:" + "x" * 5000])
+def test_names_of_every_source_need_agreement(name, monkeypatch):
+    monkeypatch.setattr(module, "load_backbone", lambda *args: pytest.fail("the backbone was loaded"))
+    model = Model(Settings(backbone=f"{name}@0123456789abcdef"))
+    with pytest.raises(BackboneError, match=r"name it once yourself|There is no backbone") as caught:
+        ModelBackbone(Path("m.gddsg"), None, "cpu").load(model)
+    assert len(str(caught.value)) < 2000
+
+
+def test_a_name_with_control_characters_is_shown_without_them():
+    model = Model(Settings(backbone="hf:a\x1b[2Jb@0123456789abcdef"))
+    with pytest.raises(BackboneError, match="names a backbone that cannot be") as caught:
+        ModelBackbone(Path("m.gddsg"), None, "cpu").load(model)
+    assert str(caught.value).isprintable()
+
+
+def test_a_device_that_is_not_there_is_refused_at_once(tmp_path):
+    with pytest.raises(BackboneError, match="'nonsense' was asked for"):
+        PhotoClassifier(tmp_path / "m.gddsg", device="nonsense")
