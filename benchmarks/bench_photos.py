@@ -28,12 +28,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
 from gddsg import PhotoClassifier, RanPAC, SimpleCIL
 from gddsg.backbones import FeatureCache, load_backbone
 from gddsg.data import image_folder
 from gddsg.evaluation import average_accuracy
+from gddsg.onnx_runtime import onnx_bytes, open_session
 from gddsg.photos import embed_dataset, embed_photos
 
 CALLS = 5
@@ -54,7 +54,7 @@ def embedding_speed(folder: Path) -> dict[str, Any]:
     photos = photos[:: max(len(photos) // IMAGES_FOR_SPEED, 1)]
     images = [backbone.preprocess(photo.image(photo.read(), backbone.preprocess.useful_side)) for photo in photos]
     batches = [np.stack(images[i : i + 8]) for i in range(0, len(images), 8)]
-    session = onnxruntime.InferenceSession(_network_of_any_batch(), providers=["CPUExecutionProvider"])
+    session = open_session(_network_of_any_batch())
     times: dict[str, list[float]] = {"ours": [], "bare": []}
     for _ in range(3):
         times["ours"].append(seconds(lambda: embed_photos(photos, backbone)))
@@ -68,7 +68,6 @@ def _network_of_any_batch() -> bytes:
     import torch
 
     from gddsg.backbones.efficientnet_lite import features_module, read_weights
-    from gddsg.onnx_runtime import onnx_bytes
 
     module = features_module("efficientnet-lite0", read_weights("efficientnet-lite0"))
     return onnx_bytes(module, torch.zeros(2, 3, 224, 224), ("images", "features"), batches=True)

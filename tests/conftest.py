@@ -5,6 +5,9 @@ import os
 import pytest
 import torch
 
+# Some tests import ONNX Runtime themselves; whoever runs them shall not be reported on.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 
 @pytest.fixture(autouse=True, scope="session")
 def one_thread():

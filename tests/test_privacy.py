@@ -12,6 +12,7 @@ import torch
 
 from gddsg.core.model import Model, Settings
 from gddsg.data.glyphs import write_glyphs
+from gddsg.onnx_runtime import open_session
 from gddsg.store import write_model
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -115,3 +116,19 @@ def test_a_model_of_a_stranger_makes_no_request(place):
     assert "hf:nowhere/x" in done.stderr
     assert "Traceback" not in done.stderr
     assert "WATCHED" not in done.stderr
+
+
+def test_onnx_runtime_is_imported_in_one_place():
+    """Which is where its telemetry is switched off."""
+    importing = re.compile(r"^\s*(import|from) onnxruntime\b", re.MULTILINE)
+    assert [path.name for path in SOURCE.rglob("*.py") if importing.search(path.read_text())] == ["onnx_runtime.py"]
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "1"), ("", "1"), ("0", "0"), ("1", "1")])
+def test_who_has_decided_about_telemetry_himself_is_obeyed(monkeypatch, before, after):
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", before or "")
+    if before is None:
+        monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
+    with pytest.raises(ValueError, match="cannot run this network"):
+        open_session(b"no network")
+    assert os.environ["ORT_DISABLE_TELEMETRY"] == after

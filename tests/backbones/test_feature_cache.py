@@ -293,6 +293,7 @@ def test_where_nothing_can_be_written_nothing_is_kept_and_nothing_fails(tmp_path
     cache = FeatureCache(tmp_path / "file")
     cache.put([(key(1), vector(1))], "a")
     assert str(cache.path) in cache.trouble
+    assert "a file is where the folder should be; name a folder of your own" in cache.trouble
     assert cache.get(key(1), "a") is None
     assert cache.sizes() == []
     assert cache.clear() == 0

@@ -1,5 +1,6 @@
 """A model file names its backbone, and the file may come from a stranger."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -117,3 +118,13 @@ def test_a_name_with_control_characters_is_shown_without_them():
 def test_a_device_that_is_not_there_is_refused_at_once(tmp_path):
     with pytest.raises(BackboneError, match="'nonsense' was asked for"):
         PhotoClassifier(tmp_path / "m.gddsg", device="nonsense")
+
+
+def test_features_of_another_width_in_the_cache_are_computed_anew(network, stranger, photos, tmp_path):
+    expected, _ = classifier(stranger, backbone=network).predict(photos)
+    with FeatureCache(tmp_path / "forged") as cache:
+        fingerprint = PhotoClassifier(stranger).model.settings.backbone.rpartition("@")[2]
+        keys = [hashlib.sha256(path.read_bytes()).digest() for path in sorted(photos.rglob("*.png"))]
+        cache.put([(keys[0], np.ones(7, dtype=np.float32))], fingerprint)
+        found, _ = classifier(stranger, cache=cache).predict(photos)
+    assert found == expected

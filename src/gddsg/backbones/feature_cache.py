@@ -205,7 +205,7 @@ class FeatureCache:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        self.trouble = f"{self.path}: {error}"
+        self.trouble = f"{self.path}: {(isinstance(error, OSError) and error.strerror) or error}"
         self._disconnect()
 
     def _disconnect(self) -> None:

@@ -13,6 +13,7 @@ from gddsg.files import replacing
 
 _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600
+_REMEDY = "name a folder of your own by the environment variable GDDSG_CACHE"
 
 
 def cache_folder() -> Path:
@@ -29,7 +30,10 @@ def make_private(folder: Path) -> None:
     OSError
         If that cannot be done, or if others could have put something into the folder.
     """
-    folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise OSError(errno.ENOTDIR, f"a file is where the folder should be; {_REMEDY}") from error
     _require_private(folder.stat())
 
 
@@ -90,4 +94,4 @@ def _require_private(found: os.stat_result) -> None:
         trouble = "everybody may write to it"
     else:
         return
-    raise OSError(errno.EPERM, f"{trouble}; name a folder of your own by the environment variable GDDSG_CACHE")
+    raise OSError(errno.EPERM, f"{trouble}; {_REMEDY}")

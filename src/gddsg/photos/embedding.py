@@ -183,7 +183,7 @@ def embed_photos(
     """
     loaded = Lazy(lambda: backbone)
     loaded()
-    return Embedder(backbone.fingerprint, loaded, cache).embed(photos, progress=progress)
+    return Embedder(backbone.fingerprint, loaded, cache, backbone.feature_dim).embed(photos, progress=progress)
 
 
 def embed_dataset(
