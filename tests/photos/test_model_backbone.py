@@ -92,6 +92,13 @@ def test_a_yes_is_remembered_and_asked_for_once(stranger, network, photos):
     assert asked == [network]
 
 
+def test_where_nothing_can_be_remembered_it_is_asked_for_once_a_classifier(stranger, network, photos, tmp_path):
+    (tmp_path / "cache").write_text("in the way")
+    asked = []
+    classifier(stranger, ask=lambda name: not asked.append(name)).predict(photos)
+    assert asked == [network]
+
+
 def test_a_name_that_does_not_load_is_not_remembered(tmp_path, photos):
     missing = f"hf:{tmp_path / 'missing'}"
     with pytest.raises(BackboneError, match="could not be loaded"):
@@ -103,7 +110,7 @@ def test_a_name_that_does_not_load_is_not_remembered(tmp_path, photos):
 def test_names_of_every_source_need_agreement(name, monkeypatch):
     monkeypatch.setattr(module, "load_backbone", lambda *args: pytest.fail("the backbone was loaded"))
     model = Model(Settings(backbone=f"{name}@0123456789abcdef"))
-    with pytest.raises(BackboneError, match=r"name it once yourself|There is no backbone") as caught:
+    with pytest.raises(BackboneError, match=r"name it once yourself|names a backbone that cannot be") as caught:
         ModelBackbone(Path("m.gddsg"), None, "cpu").load(model)
     assert len(str(caught.value)) < 2000
 

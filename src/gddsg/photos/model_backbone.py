@@ -18,6 +18,8 @@ from gddsg.learners.features import checked_features
 from gddsg.photos.embedding import EmbeddedPhotos, Embedder
 from gddsg.photos.threads import Progress
 
+_LONGEST_IDENTITY = 1100
+
 
 class ModelBackbone:
     """The backbone of the model in a file, loaded when it is first needed, once.
@@ -46,6 +48,7 @@ class ModelBackbone:
         if wanted is not None:
             resolve_name(wanted)
         self._path, self._wanted, self._device, self._ask = path, wanted, device, ask
+        self._agreed: str | None = None
         self._loaded: Once[Backbone] = Once()
 
     def embed(
@@ -100,10 +103,11 @@ class ModelBackbone:
         """
         name = self.identify(model).rpartition("@")[0]
         name = PRESETS.get(name, name)
-        if self._wanted is not None or self._loaded.peek() is not None or is_trusted(name):
+        if self._wanted is not None or self._loaded.peek() is not None or self._agreed == name or is_trusted(name):
             return
         name = resolve_name(name)
         if self._ask is not None and self._ask(name):
+            self._agreed = name  # where nothing can be remembered, at least for now
             trust(name)
             return
         raise BackboneError(
@@ -126,7 +130,7 @@ class ModelBackbone:
                 f"{self._path} was learnt from features of an unknown backbone, so it cannot be used with photos. "
                 "Learn photos into a new model file."
             )
-        if not identity.isprintable():
+        if not identity.isprintable() or len(identity) > _LONGEST_IDENTITY:
             raise BackboneError(f"{self._path} names a backbone that cannot be: {identity[:200]!r}. Do not use it.")
         name = identity.rpartition("@")[0]
         if wanted is not None and resolve_name(wanted) != name:
