@@ -1,7 +1,11 @@
 """A model file names its backbone, and the file may come from a stranger."""
 
+import contextlib
 import hashlib
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +19,9 @@ from gddsg.errors import BackboneError
 from gddsg.photos import PhotoClassifier
 from gddsg.photos import model_backbone as module
 from gddsg.photos.model_backbone import ModelBackbone
+
+if os.name == "posix":
+    import pty
 
 transformers = pytest.importorskip("transformers")
 
@@ -58,11 +65,8 @@ def new_user(tmp_path, monkeypatch):
     monkeypatch.setenv("GDDSG_CACHE", str(tmp_path / "cache"))
 
 
-def classifier(path, ask=None, **options):
-    made = PhotoClassifier(path, device="cpu", **options)
-    if ask is not None:
-        made._backbone = ModelBackbone(Path(path), None, "cpu", ask)
-    return made
+def classifier(path, **options):
+    return PhotoClassifier(path, device="cpu", **options)
 
 
 def test_what_only_the_file_names_is_refused_before_anything_is_opened(stranger, network, photos, monkeypatch):
@@ -135,3 +139,39 @@ def test_features_of_another_width_in_the_cache_are_computed_anew(network, stran
         cache.put([(keys[0], np.ones(7, dtype=np.float32))], fingerprint)
         found, _ = classifier(stranger, cache=cache).predict(photos)
     assert found == expected
+
+
+# As typed.
+
+
+def test_a_command_that_can_ask_nobody_refuses_the_file_and_says_how_to_allow_it(stranger, network, photos):
+    command = [sys.executable, "-m", "gddsg", "predict", str(stranger), str(photos), "--json"]
+    refused = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert refused.returncode == 1
+    assert refused.stdout == ""
+    assert f"--backbone {network}" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    allowed = subprocess.run([*command, "--backbone", network], capture_output=True, text=True)
+    assert allowed.returncode == 0, allowed.stderr
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert again.stdout == allowed.stdout
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal is made as POSIX has it")
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
+def test_on_a_terminal_the_user_is_asked_by_name(stranger, network, photos, answer, code):
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-m", "gddsg", "evaluate", str(stranger), str(photos)])
+    shown = b""
+    with open(terminal, "rb+", buffering=0) as screen:  # noqa: PTH123  # a descriptor
+        while b"Use this backbone?" not in shown:
+            shown += screen.read(1000)
+        screen.write(f"{answer}\n".encode())
+        with contextlib.suppress(OSError):  # that is how a terminal ends
+            while more := screen.read(1000):
+                shown += more
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code
+    text = "".join(shown.decode().split())
+    assert f"asksforthebackbone{network}" in text
+    assert ("Accuracy" in text) == (answer == "y")

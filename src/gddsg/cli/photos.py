@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -57,6 +58,9 @@ Reject = Annotated[
         help='Call photos "unknown" that are less like any class than this share of known ones, e.g. 0.99.',
     ),
 ]
+TrustedBackbone = Annotated[
+    str | None, typer.Option(help="Backbone that the model may use, if it is not part of this package; asked once.")
+]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, … (a GPU if there is one).")]
 
 
@@ -91,7 +95,7 @@ def learn(
     FOLDER holds one folder a class, or the photos of one class, or train/ and test/ (then train/ is learnt).
     """
     settings = {} if projection_dim is None else {"projection_dim": projection_dim}
-    with _classifier(model, backbone, device, settings) as classifier, progress_bar("Embedding") as progress:
+    with _classifier(model, backbone, device, settings) as classifier, _embedding(classifier) as progress:
         report = classifier.learn(*folders, strict=strict, case_sensitive=case_sensitive, progress=progress)
     work_is_done()
     if as_json:
@@ -123,10 +127,11 @@ def predict(
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     strict: Strict = False,
+    backbone: TrustedBackbone = None,
     device: Device = None,
 ) -> None:
     """Say what is on photos."""
-    with _classifier(model, None, device) as classifier, progress_bar("Embedding") as progress:
+    with _classifier(model, backbone, device) as classifier, _embedding(classifier) as progress:
         predictions, skipped = classifier.predict(*images, top=top, reject=reject, strict=strict, progress=progress)
     if as_json:
         print_json([asdict(one) for one in predictions])
@@ -146,10 +151,11 @@ def evaluate(
     as_json: AsJson = False,
     strict: Strict = False,
     case_sensitive: CaseSensitive = False,
+    backbone: TrustedBackbone = None,
     device: Device = None,
 ) -> None:
     """Accuracy on labelled photos; folders with train/ and test/ are tested on test/."""
-    with _classifier(model, None, device) as classifier, progress_bar("Embedding") as progress:
+    with _classifier(model, backbone, device) as classifier, _embedding(classifier) as progress:
         found = classifier.evaluate(
             *folders, reject=reject, strict=strict, case_sensitive=case_sensitive, progress=progress
         )
@@ -309,10 +315,27 @@ def _classifier(
     def on_wait() -> None:
         err.print(f"Another process is changing {path}; waiting for it …")
 
+    def ask(name: str) -> bool:
+        if not (sys.stdin.isatty() and err.is_terminal):
+            return False
+        err.print(
+            f"{path} asks for the backbone {name}, which is not part of this package: it would be loaded from a folder "
+            "or a hub of that name. Say yes if you trust who made the file."
+        )
+        return typer.confirm("Use this backbone?", err=True)
+
     with FeatureCache() as features:
-        yield PhotoClassifier(path, backbone, device, features, settings, on_wait)
+        yield PhotoClassifier(path, backbone, device, features, settings, on_wait, ask)
         if features.trouble:
             err.print(Text("Features are not kept:", style="yellow"), features.trouble)
+
+
+@contextmanager
+def _embedding(classifier: PhotoClassifier) -> Iterator[Any]:
+    """A bar for photos, after any question: the two would overwrite each other."""
+    classifier.require_trust()
+    with progress_bar("Embedding") as progress:
+        yield progress
 
 
 def _prediction_row(one: PhotoPrediction) -> tuple[str, ...]:

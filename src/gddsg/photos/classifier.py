@@ -48,6 +48,9 @@ class PhotoClassifier:
         Of a new model, see :class:`gddsg.core.model.Settings`.
     on_wait : callable or None
         Called when another process has to be waited for.
+    ask : callable or None
+        Given the name of a backbone from outside that only the model file names, says whether to use it. Who agrees
+        once, or names the backbone, is not asked again; where there is nobody to ask, such a file is refused.
 
     Examples
     --------
@@ -67,12 +70,13 @@ class PhotoClassifier:
         cache: FeatureCache | None = None,
         settings: dict[str, Any] | None = None,
         on_wait: Callable[[], None] | None = None,
+        ask: Callable[[str], bool] | None = None,
     ) -> None:
         self.path = Path(path)
         self.cache = FeatureCache() if cache is None else cache
         self._settings = settings or {}
         self._file = SharedModel(self.path, on_wait)
-        self._backbone = ModelBackbone(self.path, backbone, device)
+        self._backbone = ModelBackbone(self.path, backbone, device, ask)
 
     @property
     def model(self) -> Model:
@@ -83,6 +87,12 @@ class PhotoClassifier:
     def backbone(self) -> Backbone:
         """The backbone of the model, or the one wanted for a new model."""
         return self._backbone.load(self._file.read())
+
+    def require_trust(self) -> None:
+        """Refuse a model file that names a backbone from outside, unless the user has agreed to it or does so now."""
+        model = self._file.read()
+        if model is not None:
+            self._backbone.require_trust(model)
 
     # ---------------------------------------------------------------- learning
 
