@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
+from gddsg.core.decompositions import symmetric_eigen
 from gddsg.core.moments import Moments
 
 _DIRECTIONS_AT_ONCE = 512
@@ -112,5 +113,5 @@ def shrunk_spectrum(scatter: Moments, alpha1: float, alpha2: float) -> tuple[Ten
         return rows / values.sqrt()[:, None], values, level
     basis = torch.linalg.qr(torch.cat([rows, torch.ones(1, dim, dtype=rows.dtype)]).T).Q  # spans the rows and the ones
     inner, ones = rows @ basis, basis.sum(0)
-    values, rotation = torch.linalg.eigh(inner.T @ inner + alpha2 * off_diagonal * torch.outer(ones, ones))
+    values, rotation = symmetric_eigen(inner.T @ inner + alpha2 * off_diagonal * torch.outer(ones, ones))
     return (basis @ rotation).T, values, level

@@ -14,6 +14,7 @@ from torch import Tensor
 from gddsg.core.canonical_order import content_blocks
 from gddsg.core.class_card import ClassCard
 from gddsg.core.coded_rows import CodedRows
+from gddsg.core.decompositions import cholesky
 from gddsg.core.metric import Metric, own_weight
 from gddsg.core.moments import CodedMoments
 from gddsg.core.once import Lazy
@@ -152,8 +153,8 @@ def _own_scatter(metric: Metric, card: ClassCard, ready: bool) -> OwnScatter:
     weight = (1 - metric.shrinkage) * own_weight(part) / max(part.count - 1, 1)
     rows = part.factor.decoded() @ metric.quick_whitener  # F W, so that F T_0⁻¹ Fᵀ = rows rowsᵀ
     identity = torch.eye(len(rows), dtype=torch.float64)
-    cholesky = torch.linalg.cholesky(weight * (rows @ rows.T).double() + identity)
-    inner = (weight**0.5 * torch.linalg.solve_triangular(cholesky, identity, upper=False)).float()
-    log_det = 2 * float(cholesky.diagonal().log().sum())
+    lower = cholesky(weight * (rows @ rows.T).double() + identity)
+    inner = (weight**0.5 * torch.linalg.solve_triangular(lower, identity, upper=False)).float()
+    log_det = 2 * float(lower.diagonal().log().sum())
     directions = (inner @ rows if ready else rows[:0]).double().numpy()
     return OwnScatter(directions, part.factor, inner.numpy(), log_det)

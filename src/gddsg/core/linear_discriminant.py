@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gddsg.core.by_class import rows_by_class
+from gddsg.core.decompositions import symmetric_solve
 from gddsg.core.label import Label
 
 _ROWS_AT_ONCE = 4096
@@ -153,12 +154,3 @@ def oracle_approximating_shrinkage(covariance: Tensor, n: int) -> float:
     trace = float(covariance.diagonal().sum())
     excess = (n + 1 - 2 / p) * (squares - trace**2 / p)
     return min(1.0, ((1 - 2 / p) * squares + trace**2) / excess) if excess > 0 else 1.0
-
-
-def symmetric_solve(matrix: Tensor, right: Tensor) -> Tensor:
-    """``A⁻¹ B`` for a positive definite A, in the least-squares sense where rounding leaves it indefinite."""
-    factor, failed = torch.linalg.cholesky_ex(matrix)
-    if int(failed):
-        solution: Tensor = torch.linalg.lstsq(matrix, right, driver="gelsd").solution
-        return solution
-    return torch.cholesky_solve(right, factor)

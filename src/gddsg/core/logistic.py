@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from gddsg.core.decompositions import symmetric_eigen
+
 _HISTORY = 10
 
 
@@ -32,7 +34,7 @@ class PrincipalRows:
     @classmethod
     def of(cls, Z: Tensor) -> PrincipalRows:
         """Of centred rows ``(n, dim)``."""
-        variances, basis = torch.linalg.eigh((Z.T @ Z / len(Z)).double())
+        variances, basis = symmetric_eigen((Z.T @ Z / len(Z)).double())
         return cls(Z @ basis.to(Z), basis.to(Z), variances.clamp(min=0).to(Z))
 
     def among(self, chosen: Tensor) -> PrincipalRows:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gddsg.core.class_card import ClassCard, usual_view
+from gddsg.core.decompositions import cholesky, low_rank_eigen, power_of_two, symmetric_eigen
 from gddsg.core.moments import CodedMoments, Moments
 from gddsg.core.transform import View
 
@@ -32,6 +33,8 @@ _MAX_OPTIMISM = 0.5
 _RIVALS = 5
 _RIVAL_SHRINKAGE = 0.3  # rivals are looked for once, at a shrinkage in the middle of the grid
 _CLASSES_AT_ONCE = 64
+_NO_SCATTER = 1e-12  # of the spread of the means: less scatter within classes tells nothing
+_ROUNDING = 1e-13  # of the square of a number: what float32 features, and sums of them, leave of a difference of zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +142,7 @@ class _Spectrum:
         counts = torch.tensor([float(part.count) for part in parts], dtype=torch.float64)
         means, dof = torch.stack([part.mean for part in parts]), max(float(counts.sum()) - len(parts), 1.0)
         pooled = pooled_covariance(pooled_scatter(parts) / dof, means)
-        values, vectors = torch.linalg.eigh(pooled.float())  # half the time of float64; nothing exact is made of it
-        values = values.double().clamp(min=0)
+        values, vectors = pooled_spectrum(pooled, parts)
         shrinkage, error = choose_shrinkage(values, vectors, means, counts, dof)
         return cls(view, parts, pooled, values, vectors, shrinkage, error, dof)
 
@@ -201,16 +203,35 @@ def pooled_scatter(parts: Sequence[CodedMoments]) -> Tensor:
     for start in range(0, len(parts), _CLASSES_AT_ONCE):
         decoded = [part.decoded() for part in parts[start : start + _CLASSES_AT_ONCE]]
         rows = torch.cat([part.factor * span_inflation(part) for part in decoded])
-        total += rows.T @ rows  # in float32, whose rounding stays far below any shrinkage
+        # float32 rounds far below any shrinkage where many directions share the energy, not where a few have it all
+        rows, scale = rows.double() if _is_low_rank(parts) else rows, power_of_two(rows)
+        total += ((rows / scale).T @ (rows / scale)).double() * scale**2
     total.diagonal().add_(math.fsum(part.residual for part in parts) / 2 / dim)
     return total
 
 
+def _is_low_rank(parts: Sequence[CodedMoments]) -> bool:
+    """Whether the classes' factors together leave most directions without scatter, as those of few samples do."""
+    return 2 * sum(len(part.factor) for part in parts) <= parts[0].dim
+
+
 def pooled_covariance(covariance: Tensor, means: Tensor) -> Tensor:
     """The covariance within classes; isotropic where no class has two different samples."""
-    level = float(covariance.diagonal().mean())
-    spread = float((means - means.mean(0)).square().mean()) or 1.0
-    return covariance if level > 1e-12 * spread else spread * torch.eye(len(covariance), dtype=torch.float64)
+    level, size = float(covariance.diagonal().mean()), float(means.square().mean())
+    spread = float((means - means.mean(0)).square().mean())
+    if level > max(_NO_SCATTER * spread, _ROUNDING * size):
+        return covariance
+    level = spread if spread > _ROUNDING * size else size or 1.0
+    return level * torch.eye(len(covariance), dtype=torch.float64)
+
+
+def pooled_spectrum(pooled: Tensor, parts: Sequence[CodedMoments]) -> tuple[Tensor, Tensor]:
+    """Values ``(dim,)`` float64 and vectors ``(dim, dim)`` float32 of the covariance within classes."""
+    if _is_low_rank(parts):
+        values, vectors = low_rank_eigen(pooled, torch.cat([part.factor.decoded() for part in parts]))
+    else:
+        values, vectors = symmetric_eigen(pooled, rough=True)  # nothing exact is made of it
+    return values.clamp(min=0), vectors.float()
 
 
 def shrunk_whitener(covariance: Tensor, shrinkage: float) -> Tensor:
@@ -218,7 +239,7 @@ def shrunk_whitener(covariance: Tensor, shrinkage: float) -> Tensor:
     shrunk = (1 - shrinkage) * covariance
     shrunk.diagonal().add_(shrinkage * float(covariance.diagonal().mean()))
     identity = torch.eye(len(shrunk), dtype=torch.float64)
-    inverse: Tensor = torch.linalg.solve_triangular(torch.linalg.cholesky(shrunk), identity, upper=False)
+    inverse: Tensor = torch.linalg.solve_triangular(cholesky(shrunk), identity, upper=False)
     return inverse.T.contiguous()
 
 

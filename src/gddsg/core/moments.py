@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from gddsg.core.coded_rows import CodedRows
+from gddsg.core.decompositions import power_of_two, symmetric_eigen
 
 _CHUNK_ROWS = 1024
 _SUBSPACE_STEPS = 4
+_USUAL_ENERGIES = (1e-12, 1e24)  # of rows: others are scaled, lest a Gram matrix leave the range of float32
 _EIGENVALUE_FLOORS = {torch.float32: 1e-6, torch.float64: 1e-13}
 """Relative to the largest eigenvalue: below it a direction is rounding noise."""
 
@@ -108,16 +110,18 @@ def principal_factor(rows: Tensor, rank: int | None) -> tuple[Tensor, float]:
     """
     n, dim = rows.shape
     energy = float(rows.square().sum(dtype=torch.float64))
-    gram = rows @ rows.T if n <= dim else rows.T @ rows
+    scale = 1.0 if _USUAL_ENERGIES[0] < energy < _USUAL_ENERGIES[1] else power_of_two(rows)
+    scaled = rows if scale == 1 else rows / scale
+    gram = scaled @ scaled.T if n <= dim else scaled.T @ scaled
     values, vectors = _leading_eigenpairs(gram, rank)
-    factor = vectors.T @ rows if n <= dim else values.sqrt()[:, None] * vectors.T
+    factor = scale * (vectors.T @ scaled if n <= dim else values.sqrt()[:, None] * vectors.T)
     return factor.contiguous(), max(energy - float(factor.square().sum(dtype=torch.float64)), 0.0)
 
 
 def _leading_eigenpairs(gram: Tensor, rank: int | None) -> tuple[Tensor, Tensor]:
     """The at most ``rank`` largest eigenvalues that stand above rounding, largest first, with their vectors."""
     if rank is None or len(gram) <= 4 * rank:
-        values, vectors = torch.linalg.eigh(gram)
+        values, vectors = symmetric_eigen(gram)
     else:
         values, vectors = _subspace_iteration(gram, rank + rank // 4 + 8)
     values, vectors = values.flip(0)[:rank], vectors.flip(1)[:, :rank]
@@ -131,7 +135,7 @@ def _subspace_iteration(gram: Tensor, size: int) -> tuple[Tensor, Tensor]:
     basis = torch.randn(len(gram), size, generator=generator).to(gram)
     for _ in range(_SUBSPACE_STEPS):
         basis = torch.linalg.qr(gram @ basis).Q
-    values, rotation = torch.linalg.eigh(basis.T @ (gram @ basis))
+    values, rotation = symmetric_eigen(basis.T @ (gram @ basis))
     return values, basis @ rotation
 
 

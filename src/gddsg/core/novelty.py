@@ -51,7 +51,7 @@ def pseudo_features(metric: Metric, per_class: int, seed: int) -> tuple[Tensor, 
         part = moments_in(metric, card).decoded()
         own, degrees = (part.count - 1) / (part.count - 1 + _POOLED_SAMPLES), max(part.count - 1, 1)
         basis = part.factor.double() * span_inflation(part) / degrees**0.5
-        lost = part.residual / 2 / degrees / max(float(metric.values.sum()), _TINY)
+        lost = part.residual / 2 / degrees / float(metric.values.sum())
         shared = (1 - own + own * lost) ** 0.5 * normal(part.dim) @ pooled
         draws.append(part.mean + own**0.5 * normal(len(basis)) @ basis + shared)
     return torch.cat(draws), torch.arange(len(draws)).repeat_interleave(per_class)

@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 
 _SCORES_AT_ONCE, _SCORES_IN_CACHE, _LEAST_ROWS = 2**22, 2**16, 64
 _TINY, _COLUMNS_AT_ONCE = 1e-300, 160
+_TIE = 1e-9  # in log-probability: far beyond rounding, which must not decide, and far below what anybody can see
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,7 @@ class Predictor(Decision):
 
     def predict(self, features: Features, reject: float | None = None, unknown: Label = "unknown") -> NDArray[Any]:
         """Labels ``(n,)``; ``unknown`` for inputs stranger than a share ``reject`` of known ones is."""
-        best = np.concatenate([self.log_probabilities(part).argmax(1) for part in self._chunks(features)])
+        best = np.concatenate([_first_best(self.log_probabilities(part)) for part in self._chunks(features)])
         labels: NDArray[Any] = self._names()[best]
         if reject is None:
             return labels
@@ -246,6 +247,12 @@ class Predictor(Decision):
         for group, weights in heads.items():
             own = groups == group
             yield group, rows[own], projected[place[own]] @ weights
+
+
+def _first_best(scores: Floats) -> NDArray[np.intp]:
+    """Place ``(n,)`` of the best of each row; of several that differ by rounding alone, as twins do, the first."""
+    first: NDArray[np.intp] = (scores >= scores.max(1, keepdims=True) - _TIE).argmax(1)
+    return first
 
 
 def _log_sum(scores: Floats) -> Floats:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gddsg.core.class_card import ClassCard
+from gddsg.core.decompositions import cholesky_or_none, symmetric_eigen
 from gddsg.core.moments import CodedMoments
 
 REGULARISATION_GRID = tuple(10 ** (k / 2) for k in range(-8, 5))
@@ -78,11 +79,11 @@ def _spectrum(shares: Sequence[Sequence[CodedMoments]]) -> _Spectrum:
     rows = torch.cat([_second_moment_rows(share) for share in shares])
     cross = _cross_correlation(shares)
     if len(rows) < rows.shape[1]:
-        values, vectors = torch.linalg.eigh(rows @ rows.T)
+        values, vectors = symmetric_eigen(rows @ rows.T)
         keep = values > values[-1:].clamp(min=1e-300) * 1e-12
         basis = rows.T @ (vectors[:, keep] / values[keep].sqrt())
     else:
-        values, vectors = torch.linalg.eigh(rows.T @ rows)
+        values, vectors = symmetric_eigen(rows.T @ rows)
         keep = values > values[-1:].clamp(min=1e-300) * 1e-12
         basis = vectors[:, keep]
     return _Spectrum(values[keep], basis, basis.T @ cross)
@@ -94,8 +95,8 @@ def _solved(shares: Sequence[Sequence[CodedMoments]], regularisation: float) -> 
     dual = len(rows) < rows.shape[1]
     gram = rows @ rows.T if dual else rows.T @ rows
     gram.diagonal().add_(regularisation)
-    factor, failed = torch.linalg.cholesky_ex(gram)
-    if int(failed):  # samples without any spread and a λ that is lost in rounding: their spectrum tells what counts
+    factor = cholesky_or_none(gram)
+    if factor is None:  # samples without any spread and a λ that is lost in rounding: their spectrum tells what counts
         spectrum = _spectrum(shares)
         return spectrum.basis @ spectrum.weights(regularisation)
     if not dual:

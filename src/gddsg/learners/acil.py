@@ -1,4 +1,4 @@
-"""ACIL: recursive least squares on a random layer."""
+"""ACIL: least squares on a random layer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gddsg.core.decompositions import symmetric_solve
 from gddsg.core.label import Label
 from gddsg.core.once import Carried
 from gddsg.core.projection import project
-from gddsg.core.recursive_least_squares import inverse_with_gram, inverse_with_rows
 from gddsg.learners.base import Learnt, ProjectionLearner
 
 _ROWS_AT_ONCE = 4096
@@ -19,35 +19,35 @@ _SCORE_SCALE = 20.0  # ridge scores regress 0 and 1: unscaled, no probability wo
 
 
 @dataclass(frozen=True, eq=False)
-class Recursion:
-    """What the recursion carries on.
+class HiddenSums:
+    """Running sums of the random layer.
 
     Attributes
     ----------
-    inverse : Tensor
-        R, ``(M, M)`` float64.
+    gram : Tensor
+        ``HᵀH``, ``(M, M)`` float64.
     hidden_sums : mapping of int or str to Tensor
         Columns of ``HᵀY``, ``(M,)`` float64 by class.
     """
 
-    inverse: Tensor
+    gram: Tensor
     hidden_sums: Mapping[Label, Tensor]
 
 
-State = Carried[Recursion, Tensor]  # the recursion, and the weights (M, n_classes)
+State = Carried[HiddenSums, Tensor]  # the sums, and the weights (M, n_classes)
 
 
 class ACIL(ProjectionLearner[State]):
     """Analytic class-incremental learning (Zhuang et al., NeurIPS 2022) on frozen features.
 
-    A random layer ``h = relu(x W)`` and a least-squares classifier whose state is the inverse regularised
-    autocorrelation ``R = (HᵀH + γ I)⁻¹``, updated by ``R ← R - R Hᵀ (I + H R Hᵀ)⁻¹ H R``. The result equals ridge
-    regression on all samples at once, with λ = γ fixed from the beginning. A batch of more than M samples is taken in
-    by ``R ← (R⁻¹ + HᵀH)⁻¹``, which is the same and quicker.
+    A random layer ``h = relu(x W)`` and a least-squares classifier ``Θ = (HᵀH + γ I)⁻¹ HᵀY``: ridge regression on all
+    samples at once, with λ = γ fixed from the beginning. As in the original the random layer has entries of variance
+    ``1 / (3 n_features)``, which gives γ its scale.
 
-    The original also updates the weights batch by batch, ``Θ ← Θ + R Hᵀ (Y - H Θ)``. Here the sums ``HᵀY`` are kept and
-    ``Θ = R HᵀY`` is computed when needed: the same weights, without the rounding that such updates pile up. As in the
-    original the random layer has entries of variance ``1 / (3 n_features)``, which gives γ its scale.
+    The original keeps the inverse ``R = (HᵀH + γ I)⁻¹``, updates it batch by batch,
+    ``R ← R - R Hᵀ (I + H R Hᵀ)⁻¹ H R``, and the weights along with it. Here the sums ``HᵀH`` and ``HᵀY`` are kept and
+    the weights computed when needed: the same ones, without the rounding that such updates pile up, which for features
+    of large values would leave nothing of R.
 
     Parameters
     ----------
@@ -86,25 +86,16 @@ class ACIL(ProjectionLearner[State]):
 
     def _next_state(self, state: State | None, inputs: Tensor, labels: Sequence[Label]) -> State:
         M, names = self.projection_dim, sorted(set(labels))
-        known = Recursion(self._start(), {}) if state is None else state.kept
+        known = HiddenSums(torch.zeros(M, M, dtype=torch.float64), {}) if state is None else state.kept
         position = {name: i for i, name in enumerate(names)}
         classes = torch.tensor([position[label] for label in labels], device=inputs.device)
-        inverse = known.inverse.to(inputs.device)
-        new, gram = inverse.new_zeros(len(names), M), inverse.new_zeros(M, M)
+        new, gram = known.gram.new_zeros(len(names), M, device=inputs.device), known.gram.to(inputs.device, copy=True)
         for rows, own in zip(inputs.split(_ROWS_AT_ONCE), classes.split(_ROWS_AT_ONCE), strict=True):
             hidden = self._hidden(rows)
             new.index_add_(0, own, hidden)
-            if len(inputs) > M:
-                gram.addmm_(hidden.T, hidden)
-            else:
-                inverse = inverse_with_rows(inverse, hidden)
-        inverse = inverse_with_gram(inverse, gram) if len(inputs) > M else inverse
+            gram.addmm_(hidden.T, hidden)
         own_sums = {name: known.hidden_sums.get(name, 0) + new[i].cpu() for name, i in position.items()}
-        return Carried(Recursion(inverse.cpu(), {**known.hidden_sums, **own_sums}))
-
-    def _start(self) -> Tensor:
-        """``I / γ``, the inverse before any sample."""
-        return torch.eye(self.projection_dim, dtype=torch.float64) / self.regularisation
+        return Carried(HiddenSums(gram.cpu(), {**known.hidden_sums, **own_sums}))
 
     def _hidden(self, features: Tensor) -> Tensor:
         """``relu(x W)`` with entries of W of variance ``1 / (3 n_features)``, float64."""
@@ -116,6 +107,9 @@ class ACIL(ProjectionLearner[State]):
         return torch.cat([(_SCORE_SCALE * self._hidden(chunk) @ weights).log_softmax(1) for chunk in chunks])
 
     def _weights(self, learnt: Learnt[State]) -> Tensor:
-        """``Θ = R HᵀY``."""
+        """``Θ = (HᵀH + γ I)⁻¹ HᵀY``."""
         known = learnt.state.kept
-        return known.inverse @ torch.stack([known.hidden_sums[label] for label in learnt.classes.tolist()], dim=1)
+        regularised = known.gram.clone()
+        regularised.diagonal().add_(self.regularisation)
+        sums = torch.stack([known.hidden_sums[label] for label in learnt.classes.tolist()], dim=1)
+        return symmetric_solve(regularised, sums)

@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from gddsg.core.decompositions import symmetric_eigen
 from gddsg.core.kept_samples import KeptSamples
 from gddsg.core.label import Label
 from gddsg.core.once import Carried
@@ -108,7 +109,7 @@ def ridge_by_cross_validation(gram: Tensor, cross: Tensor, n: int, energy: float
     ZᵀZ with eigenvalues v, and c_j the j-th row of ``cross``, ``tr H = Σ v / (v + λ)`` and
     ``‖Y - H Y‖² = ‖Y‖² - Σ_j ‖c_j‖² (v_j + 2λ) / (v_j + λ)²``.
     """
-    values, basis = torch.linalg.eigh(gram)
+    values, basis = symmetric_eigen(gram)
     values, rotated = values.clamp(min=0), basis.T @ cross
     squares, scale = rotated.square().sum(1), float(values.mean()) or 1.0
 

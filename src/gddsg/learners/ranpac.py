@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gddsg.core.content_hash import hash_rows, is_held_out
+from gddsg.core.decompositions import symmetric_solve
 from gddsg.core.label import Label
 from gddsg.core.once import Carried
 from gddsg.core.projection import project
@@ -151,8 +152,4 @@ def ridge_weights(gram: Tensor, cross_correlation: Tensor, regularisation: float
     """``(Gram + λ I)⁻¹ C``."""
     shifted = gram.clone()
     shifted.diagonal().add_(regularisation)
-    factor, failed = torch.linalg.cholesky_ex(shifted)
-    if int(failed):  # a λ too small for the rounding of this Gram matrix: solve in the least-squares sense
-        solution: Tensor = torch.linalg.lstsq(shifted, cross_correlation, driver="gelsd").solution
-        return solution
-    return torch.cholesky_solve(cross_correlation, factor)
+    return symmetric_solve(shifted, cross_correlation)
