@@ -1,7 +1,6 @@
 """Small data sets of simple pictures are learnt and predicted, on any number of threads alike."""
 
 import numpy as np
-
 from tests.attack.small_sets import KINDS, SmallSetCounts, attack_small_sets, small_sets
 
 

@@ -286,6 +286,8 @@ def bad_features_are_refused_and_nothing_is_lost(learner: AnyLearner) -> None:
             "an empty tensor": (torch.empty(0, X.shape[1]), y[:0]),
             "one vector": (X[0], y[:1]),
             "huge numbers": (X * 1e20, y),
+            "a sparse tensor": (torch.from_numpy(X).to_sparse(), y),
+            "a tensor without numbers": (torch.empty(X.shape, device="meta"), y),
         },
     )
     _refuses(InputError, lambda: learner.predict(bad), "Predicting NaN")
@@ -307,6 +309,7 @@ def bad_batches_are_refused_and_nothing_is_lost(learner: AnyLearner) -> None:
             "rows without label": (X[:2], ["c00", None]),
             "NaN labels": (X[:2], [1.0, float("nan")]),
             "no labels": (X, None),
+            "labels with a NUL character": (X[:2], ["a", "a\0"]),
         },
     )
 

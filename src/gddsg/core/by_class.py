@@ -19,6 +19,8 @@ def rows_by_class(features: Tensor, labels: Sequence[Label]) -> Iterator[tuple[L
     >>> [(label, rows.flatten().tolist()) for label, rows in rows_by_class(torch.tensor([[1.0], [2.0], [3.0]]), "bab")]
     [('a', [2.0]), ('b', [1.0, 3.0])]
     """
-    names = np.array(list(labels))
-    for label in sorted(set(labels)):
-        yield label, features[torch.from_numpy(names == label).to(features.device)]
+    names = sorted(set(labels))
+    place = {name: i for i, name in enumerate(names)}
+    places = np.array([place[label] for label in labels])  # an array of the labels might hold one of them as another
+    for i, name in enumerate(names):
+        yield name, features[torch.from_numpy(places == i).to(features.device)]

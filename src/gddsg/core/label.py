@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from typing import Any
+
 from gddsg.errors import InputError
 
 Label = int | str
@@ -10,22 +13,49 @@ Label = int | str
 LONGEST_LABEL = 1000
 """Letters. Arrays of names take as much for every class as for the longest one."""
 
+_LEAST, _LARGEST = -(2**63), 2**63 - 1
+_LARGEST_FLOAT = 2**53
 
-def check_label(label: Label) -> None:
-    """Refuse a name that two ways of keeping it would not keep alike.
 
-    Parameters
-    ----------
-    label : int or str
-        Of a class.
+def checked_label(label: Any) -> Label:
+    """The label as a plain ``int`` or ``str``, or an :class:`InputError`.
+
+    Two labels that differ must stay apart in every array and file. NumPy drops NUL characters at the end of a string
+    and keeps whole numbers in 64 bits; a float beyond 2⁵³ stands for several of them.
+
+    Examples
+    --------
+    >>> checked_label("cat"), checked_label(3.0), checked_label(True)
+    ('cat', 3, 1)
     """
     if isinstance(label, str):
-        if "\0" in label:  # arrays of text drop it at the end, and "a" and "a\0" would be one class
-            raise InputError(f"The label {label[:60]!r} holds a NUL character. Rename the class.")
+        if "\0" in label:
+            raise InputError(f"The label {label[:60]!r} contains a NUL character. Rename the class.")
         if len(label) > LONGEST_LABEL:
             raise InputError(
                 f"The label {label[:60]!r}… has {len(label)} letters; expected at most {LONGEST_LABEL}. "
                 "Rename the class."
             )
-    elif not -(2**63) <= label < 2**63:
-        raise InputError(f"The label {label} was given; expected a whole number of 64 bits. Rename the class.")
+        return str(label)
+    number = _whole(label)
+    if not _LEAST <= number <= _LARGEST:
+        raise InputError(
+            f"The label {label!r} was given; expected a whole number from -2^63 to 2^63 - 1. Rename the class, "
+            "say by a string."
+        )
+    return number
+
+
+def _whole(label: Any) -> int:
+    if isinstance(label, float) and label.is_integer():
+        if abs(label) >= _LARGEST_FLOAT:
+            raise InputError(
+                f"The label {label!r} is a float too large to tell whole numbers apart. Give labels as integers."
+            )
+        return int(label)
+    try:
+        return operator.index(label)
+    except TypeError as error:
+        raise InputError(
+            f"Unknown label type: {label!r} is neither a whole number nor a str. Rename the class."
+        ) from error

@@ -19,7 +19,7 @@ from gddsg.core.derived import Derived
 from gddsg.core.explanation import Explanation, explain
 from gddsg.core.grouping import ClassGroups, Grouping, groups_on_arrival, without
 from gddsg.core.identification import Identification
-from gddsg.core.label import Label, check_label
+from gddsg.core.label import Label, checked_label
 from gddsg.core.once import Lazy
 from gddsg.core.predictor import Features, Predictor
 from gddsg.core.projection import project
@@ -224,7 +224,7 @@ class Model:
         """The model that has learnt these cards too: new classes, or more samples of known ones."""
         known, rank = self.cards, self.settings.rank
         for label in cards.keys() - known.keys():
-            check_label(label)
+            checked_label(label)
         merged = {k: known[k].merge(card, rank) if k in known else card for k, card in cards.items()}
         everything = {**known, **merged}
         arrived = self._arrived(everything, cards.keys() - self.cards.keys())
@@ -252,7 +252,7 @@ class Model:
             raise InputError(
                 f"There is a class {new!r} already. Choose another name for {old!r}, or forget one of them."
             )
-        check_label(new)
+        checked_label(new)
         arrived = tuple(tuple(new if k == old else k for k in group) for group in self.arrival_groups)
         cards = {new if k == old else k: card for k, card in self.cards.items()}
         return Model(self.settings, cards, arrived, self.derived)

@@ -16,6 +16,7 @@ from torch import Tensor
 from gddsg.errors import InputError, InputTypeError
 
 _LARGEST_FEATURE, _SMALLEST_FEATURE = 1e15, 1e-15  # squares of numbers beyond these leave the range of float32
+_EXACT = (torch.float32, torch.float64)
 _COLUMNS = ("n_features_in_", "feature_names_in_")
 
 
@@ -47,11 +48,13 @@ def checked_features(X: Any, columns: Mapping[str, Any], learner: str, device: s
 
 
 def _checked_array(X: Any, columns: Mapping[str, Any], learner: str) -> tuple[NDArray[Any], Mapping[str, Any]]:
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise InputError("The features contain masked values. Fill them in, or drop those rows first.")
     stand_in = _stand_in(learner)()
     vars(stand_in).update(columns)
     try:
         array = validate_data(stand_in, X, reset=not columns, dtype=[np.float64, np.float32])
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         kind = InputTypeError if isinstance(error, TypeError) else InputError
         raise kind(f"{error}\nExpected finite, dense features (n_samples, n_features).") from error
     return array, columns or {name: vars(stand_in)[name] for name in _COLUMNS if name in vars(stand_in)}
@@ -64,9 +67,11 @@ def _stand_in(learner: str) -> type[Any]:
 
 
 def _checked_tensor(X: Tensor, columns: Mapping[str, Any], learner: str) -> tuple[Tensor, Mapping[str, Any]]:
+    _refuse_kinds(X)
     if X.ndim != 2 or 0 in X.shape:
         raise InputError(f"Features of shape {tuple(X.shape)} were given; expected (n_samples, n_features).")
-    if X.is_complex() or not bool(torch.isfinite(X).all()):
+    exact = X if X.is_complex() or X.dtype in _EXACT else X.double()
+    if X.is_complex() or not bool(torch.isfinite(exact).all()):
         raise InputError("The features contain NaN, infinity or complex numbers. Clean or drop those rows first.")
     width = columns.get("n_features_in_", X.shape[1])
     if X.shape[1] != width:
@@ -74,4 +79,17 @@ def _checked_tensor(X: Tensor, columns: Mapping[str, Any], learner: str) -> tupl
             f"X has {X.shape[1]} features, but {learner} is expecting {width} features as input. "
             "Use the backbone the model was learnt with."
         )
-    return X.detach(), columns or {"n_features_in_": X.shape[1]}
+    return exact.detach(), columns or {"n_features_in_": X.shape[1]}
+
+
+def _refuse_kinds(X: Tensor) -> None:
+    """Refuse tensors that do not hold their numbers row by row."""
+    kinds = {
+        "A meta tensor, which holds no numbers,": X.is_meta,
+        "A nested tensor": X.is_nested,
+        "A quantised tensor (dequantize() makes a usual one of it)": X.is_quantized,
+        "A sparse tensor (to_dense() makes a usual one of it)": X.layout != torch.strided,
+    }
+    for kind, given in kinds.items():
+        if given:
+            raise InputTypeError(f"{kind} was given. Expected finite, dense features (n_samples, n_features).")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
-from gddsg.core.label import Label
+from gddsg.core.label import Label, checked_label
 from gddsg.errors import InputError
 
 
@@ -40,33 +41,41 @@ def checked_labels(y: Any, n: int, known: Sequence[Label]) -> list[Label]:
 
 
 def _python_labels(y: Any) -> list[Label]:
-    if isinstance(y, Tensor):
-        y = y.detach().cpu().numpy()
     try:
-        if isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) > 1:
-            y = np.array(y, dtype=object)  # NumPy would silently turn the numbers into strings
-        array = column_or_1d(y, warn=True)
-        _refuse_missing(array)
-    except (ValueError, TypeError) as error:
+        array = column_or_1d(_array_of_labels(y), warn=True)
+    except (ValueError, TypeError, RuntimeError) as error:
         raise InputError(f"{error}\nExpected one label a row, all int or all str.") from error
-    return [_python_label(label) for label in array.tolist()]
+    labels = [label.item() if isinstance(label, np.generic | Tensor) else label for label in array.tolist()]
+    missing = sum(_is_missing(label) for label in labels)
+    if missing:
+        raise InputError(
+            f"{missing} rows have no label (NaN, infinity or None). Label or drop them.\n"
+            "Expected one label a row, all int or all str."
+        )
+    _refuse_merged(array)
+    return [checked_label(label) for label in labels]
 
 
-def _refuse_missing(array: NDArray[Any]) -> None:
-    if array.dtype.kind in "fc":
-        missing = ~np.isfinite(array)
-    else:
-        missing = np.array([label is None or label != label for label in array.tolist()], dtype=bool)
-    if missing.any():
-        raise ValueError(f"{int(missing.sum())} rows have no label (NaN, infinity or None). Label or drop them.")
+def _array_of_labels(y: Any) -> Any:
+    if isinstance(y, Tensor):
+        return y.detach().cpu().numpy()
+    if isinstance(y, np.ma.MaskedArray):
+        y = y.tolist()  # None for what is masked
+    # as objects, since NumPy would turn numbers beside strings, or beside larger numbers, into others
+    return np.array(y, dtype=object) if isinstance(y, list | tuple) else y
 
 
-def _python_label(label: Any) -> Label:
-    if isinstance(label, str):
-        return label
-    if isinstance(label, bool | int | float) and float(label).is_integer():
-        return int(label)
-    raise InputError(f"Unknown label type: {label!r} is neither a whole number nor a str. Rename the class.")
+def _refuse_merged(array: NDArray[Any]) -> None:
+    """Whole numbers beyond the digits of a short float have become others before they came here."""
+    if array.dtype.kind == "f" and bool((np.abs(array) >= 2.0 ** (np.finfo(array.dtype).nmant + 1)).any()):
+        raise InputError(
+            f"Labels up to {np.abs(array).max():.0f} were given as {array.dtype}, which cannot tell such whole numbers "
+            "apart. Give labels as integers."
+        )
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or (isinstance(label, float | complex) and not cmath.isfinite(label))
 
 
 def checked_ids(sample_ids: Any, n: int) -> NDArray[np.uint64]:
@@ -101,7 +110,10 @@ def checked_groups(groups: Any, n: int, n_groups: int) -> NDArray[np.intp]:
     n_groups : int
         Groups that there are.
     """
-    array = np.asarray(groups.cpu() if isinstance(groups, Tensor) else groups)
+    try:
+        array = np.asarray(groups.cpu() if isinstance(groups, Tensor) else groups)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"{error}\nExpected one whole number for each of the {n} rows.") from error
     if array.shape != (n,) or array.dtype.kind not in "iu":
         raise InputError(
             f"Groups of shape {array.shape} and type {array.dtype} were given; "

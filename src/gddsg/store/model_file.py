@@ -11,7 +11,7 @@ import numpy as np
 
 from gddsg.core.class_card import ClassCard
 from gddsg.core.grouping import ClassGroups
-from gddsg.core.label import Label, check_label
+from gddsg.core.label import Label, checked_label
 from gddsg.core.model import Model, Settings
 from gddsg.errors import InputError, ModelFileError
 from gddsg.store.rows_file import read_rows, write_rows
@@ -42,7 +42,7 @@ def replace_model(path: str | PathLike[str], model: Model, last_look: Callable[[
     if model.feature_dim is not None:
         check_memory(model.feature_dim, model.settings.projection_dim)
     for label in model.labels:
-        check_label(label)
+        checked_label(label)
     header = {
         "model": "GDDSG",
         "parameters": asdict(model.settings),
@@ -116,5 +116,5 @@ def _label(name: str) -> Label:
     label = int(text) if kind == "int" else text
     if _name(label) != name:  # else two rows could be one class
         raise InputError(f"the name {name[:60]!r} is not that of a card.")
-    check_label(label)
+    checked_label(label)
     return label
