@@ -342,3 +342,17 @@ def test_degenerate_classes_are_told_apart_where_they_can_be(name):
 def test_equal_classes_get_equal_probabilities():
     scores = learnt(DEGENERATE["equal classes"]).predictor.predict_log_proba(normal(5, 4, seed=3).numpy())
     np.testing.assert_allclose(scores, -math.log(3), atol=1e-9)
+
+
+def test_of_twins_rounding_does_not_choose_and_a_table_names_the_same_class():
+    """Probabilities that differ by rounding alone are a tie, whatever the order of the labels."""
+    samples, fresh = problem(n_classes=4, separation=3.0)
+    for names in (["a", "b", "c", "d", "e"], ["e", "d", "c", "b", "a"]):
+        predictor = learnt([*samples, samples[0]], names).predictor
+        table = predictor.predict_log_proba(fresh)
+        expected = predictor.predict(fresh).tolist()
+        for noise in (-1e-12, 1e-12):
+            wobbling = table + noise * np.arange(table.shape[1])
+            assert predictor.labels[predictor.best_columns(wobbling)].tolist() == expected
+        assert {names[0], names[4]} & set(expected)
+        assert not {names[0], names[4]} <= set(expected)

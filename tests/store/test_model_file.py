@@ -382,7 +382,7 @@ def test_a_name_that_is_not_written_as_names_are_is_refused(tmp_path, rows, name
     header, cards = rows
     cards = {key: body for key, body in cards.items() if key != "int:0"}
     write_rows(tmp_path / "m", header, cards | {name: rows[1]["int:0"]})
-    assert_unreadable(tmp_path / "m", "not that of a card|64 bits")
+    assert_unreadable(tmp_path / "m", "not that of a card|expected a whole number from")
 
 
 def test_a_sample_in_two_classes_is_refused(tmp_path):

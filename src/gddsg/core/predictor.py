@@ -102,6 +102,12 @@ class Predictor(Decision):
         word = np.array(unknown, dtype=object if mixed else None)
         return np.where(strange, word, labels.astype(object) if mixed else labels)
 
+    def best_columns(self, table: Floats) -> NDArray[np.intp]:
+        """Column ``(n,)`` of the class that :meth:`predict` names, of a table of :meth:`predict_log_proba`."""
+        canonical = np.argsort(self.columns)
+        best: NDArray[np.intp] = canonical[_first_best(table[:, canonical])]
+        return best
+
     def predict_group(self, features: Features) -> NDArray[np.intp]:
         """Index of the group that each row is identified with, ``(n,)``."""
         found = [self.group_evidence(part, self.evidence(part)).argmax(1) for part in self._chunks(features)]
@@ -250,7 +256,7 @@ class Predictor(Decision):
 
 
 def _first_best(scores: Floats) -> NDArray[np.intp]:
-    """Place ``(n,)`` of the best of each row; of several that differ by rounding alone, as twins do, the first."""
+    """Place ``(n,)`` of the best log-probability of each row; of several that differ by rounding alone, the first."""
     first: NDArray[np.intp] = (scores >= scores.max(1, keepdims=True) - _TIE).argmax(1)
     return first
 

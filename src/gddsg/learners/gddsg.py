@@ -17,7 +17,7 @@ from gddsg.core.decision import DecisionMode
 from gddsg.core.explanation import Explanation
 from gddsg.core.grouping import ClassGroups, Grouping
 from gddsg.core.identification import Identification
-from gddsg.core.label import Label, checked_label
+from gddsg.core.label import Label
 from gddsg.core.model import Model, Settings
 from gddsg.core.predictor import Predictor
 from gddsg.core.similarity_graph import Distance, SimilarityGraph
@@ -118,7 +118,7 @@ class GDDSG(ProjectionLearner[Model]):
 
     def rename(self, old: Label, new: Label) -> Self:
         """Give a class another name; nothing else changes."""
-        return self._succeed(lambda model: model.renamed(old, checked_label(new) if isinstance(new, Label) else new))
+        return self._succeed(lambda model: model.renamed(old, new))
 
     def merge(self, other: GDDSG) -> Self:
         """Take in all that another model has learnt; both must share features, projection and rank."""

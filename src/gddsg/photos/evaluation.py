@@ -29,9 +29,9 @@ def evaluate_photos(predictor: Predictor, embedded: EmbeddedPhotos, reject: floa
     """
     names, features = predictor.labels.astype(str), embedded.features
     strange = None if reject is None else predictor.measure_novelty(features) > predictor.novelty_limit(reject)
-    table = np.exp(predictor.predict_log_proba(features))
+    logs = predictor.predict_log_proba(features)
     truth = np.array([photo.label for photo in embedded.photos])
-    predicted = choose_labels(predictor, table, strange)
+    predicted = choose_labels(predictor, logs, strange)
     classes = _count_by_class(truth, predicted, (predicted == UNKNOWN) & (UNKNOWN not in names))
     learnt = np.isin(truth, names)
     return PhotoEvaluation(
@@ -40,7 +40,7 @@ def evaluate_photos(predictor: Predictor, embedded: EmbeddedPhotos, reject: floa
         skipped=embedded.skipped,
         unlearnt=tuple(result.label for result in classes if result.label not in names),
         calibration_error=(
-            expected_calibration_error(table[learnt], truth[learnt], names) if learnt.any() else float("nan")
+            expected_calibration_error(np.exp(logs[learnt]), truth[learnt], names) if learnt.any() else float("nan")
         ),
     )
 

@@ -33,9 +33,11 @@ def predict_photos(
     reject : float or None
         Share of known inputs to keep; photos less like any class are unknown.
     """
-    table, novelty = np.exp(predictor.predict_log_proba(features)), predictor.measure_novelty(features)
-    labels = choose_labels(predictor, table, None if reject is None else novelty > predictor.novelty_limit(reject))
-    best = np.argsort(-table, axis=1, kind="stable")[:, : max(top, 1)]
+    logs, novelty = predictor.predict_log_proba(features), predictor.measure_novelty(features)
+    labels = choose_labels(predictor, logs, None if reject is None else novelty > predictor.novelty_limit(reject))
+    table, ranks = np.exp(logs), logs.copy()
+    ranks[np.arange(len(logs)), predictor.best_columns(logs)] = np.inf  # of twins, the one that the label names
+    best = np.argsort(-ranks, axis=1, kind="stable")[:, : max(top, 1)]
     return [
         PhotoPrediction(
             name=photo.name,
@@ -48,17 +50,17 @@ def predict_photos(
     ]
 
 
-def choose_labels(predictor: Predictor, table: Floats, strange: NDArray[np.bool_] | None) -> NDArray[Any]:
+def choose_labels(predictor: Predictor, logs: Floats, strange: NDArray[np.bool_] | None) -> NDArray[Any]:
     """The likeliest class of each row, as text.
 
     Parameters
     ----------
     predictor : Predictor
         Of the model.
-    table : ndarray
-        ``(n, n_classes)``, its probabilities.
+    logs : ndarray
+        ``(n, n_classes)``, its log-probabilities.
     strange : ndarray or None
         ``(n,)``, rows that are like no class and get the word for unknown.
     """
-    labels = predictor.labels[table.argmax(1)].astype(str)
+    labels = predictor.labels[predictor.best_columns(logs)].astype(str)
     return labels if strange is None else np.where(strange, UNKNOWN, labels)

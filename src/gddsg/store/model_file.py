@@ -116,5 +116,4 @@ def _label(name: str) -> Label:
     label = int(text) if kind == "int" else text
     if _name(label) != name:  # else two rows could be one class
         raise InputError(f"the name {name[:60]!r} is not that of a card.")
-    checked_label(label)
-    return label
+    return checked_label(label)
