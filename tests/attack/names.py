@@ -5,15 +5,14 @@ import io
 import json
 import os
 import random
-import sys
 import tempfile
 import unicodedata
-from collections import Counter
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 from PIL import Image
+from tests.attack.counts import Counts
 from tests.photos.tiny_backbone import Means
 from typer.testing import CliRunner
 
@@ -61,27 +60,15 @@ _PIECES = (
 _TAME = "abc XYZ019"
 
 
-def attack_names(n: int, seed: int) -> dict[str, int]:
-    """Learn, inspect, predict, evaluate, rename and forget classes with hostile names, as tables and as JSON.
+def attack_names(n: int, seed: int) -> Counts:
+    """Learn, inspect, predict, evaluate, rename and forget ``n`` classes with hostile names, as tables and as JSON.
 
-    Parameters
-    ----------
-    n : int
-        Number of names.
-    seed : int
-        Of the names.
-
-    Returns
-    -------
-    dict of str to int
-        ``commands`` that were run; ``foreign exceptions``, that is, neither a message nor an exit code of ours;
-        ``wrong exit codes``; ``raw control characters`` in tables, JSON and messages; and ``names lost``, which did
-        not come back exactly from ``--json`` or ``--csv``. All but the first have to be 0.
+    Failures are exceptions and exit codes other than ours, raw control characters in tables, JSON and messages, and
+    names that did not come back exactly from ``--json`` or ``--csv``.
     """
     rng = random.Random(seed)
     names = [file_name(rng, str(number)) for number in range(n)]
-    counts = Counter({"commands": 0, "foreign exceptions": 0, "wrong exit codes": 0})
-    counts.update({"raw control characters": 0, "names lost": 0})
+    counts = Counts(tried=n)
     backbone = Means()
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -90,7 +77,7 @@ def attack_names(n: int, seed: int) -> dict[str, int]:
     ):
         for start in range(0, n, _BATCH):
             _Batch(Path(folder) / str(start), names[start : start + _BATCH], rng, counts).run()
-    return dict(counts)
+    return counts
 
 
 def hostile_name(rng: random.Random) -> str:
@@ -109,7 +96,7 @@ def file_name(rng: random.Random, ending: str) -> str:
 class _Batch:
     """One model, from its first class to its last."""
 
-    def __init__(self, folder: Path, names: list[str], rng: random.Random, counts: Counter[str]) -> None:
+    def __init__(self, folder: Path, names: list[str], rng: random.Random, counts: Counts) -> None:
         self.model, self.photos = folder / "m.gddsg", folder / "photos"
         self.names, self.rng, self.counts = names, rng, counts
         self.labels = {unicodedata.normalize("NFC", name).strip() for name in names}
@@ -167,15 +154,17 @@ class _Batch:
     def call(self, *arguments: object, code: int = 0, exact: bool = False) -> str:
         """What a command prints; whether as it should be is counted."""
         result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-        self.counts["commands"] += 1
-        self.counts["foreign exceptions"] += not isinstance(result.exception, SystemExit | None)
-        self.counts["wrong exit codes"] += result.exit_code != code
+        self.counts.outcomes["commands"] += 1
+        if result.exit_code != code or not isinstance(result.exception, SystemExit | None):
+            self.counts.failures.append(f"{arguments[0]!r} ended with {result.exit_code}, {result.exception!r}")
         texts = [result.stderr_bytes.decode(), "" if exact else result.stdout_bytes.decode()]
-        self.counts["raw control characters"] += sum(_commands_a_terminal(one) for text in texts for one in text)
+        if any(_commands_a_terminal(one) for text in texts for one in text):
+            self.counts.failures.append(f"{arguments[0]!r} printed control characters")
         return result.stdout_bytes.decode()
 
     def same(self, found: object, expected: object) -> None:
-        self.counts["names lost"] += found != expected
+        if found != expected:
+            self.counts.failures.append(f"{found!r} in place of {expected!r}")
 
     def _write_class(self, folder: Path) -> list[Path]:
         folder.mkdir(parents=True)
@@ -190,7 +179,3 @@ class _Batch:
 
 def _commands_a_terminal(character: str) -> bool:
     return character not in "\n\u200c\u200d" and unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
-
-
-if __name__ == "__main__":
-    json.dump(attack_names(int(sys.argv[1]), seed=0), sys.stdout, indent=1)

@@ -1,23 +1,19 @@
-"""Attacks on what is kept in the cache folder: exported networks, and the database of features.
-
-    python -m tests.attack.networks 1000
+"""What is kept in the cache folder, damaged: exported networks, and the database of features.
 
 Half of the mutations hit a network, half the database. Afterwards the network must give the right features, by being
-exported anew, and the cache the right vector or none; anything else is counted.
+exported anew, and the cache the right vector or none; anything else is a failure.
 """
 
 from __future__ import annotations
 
-import json
-import sys
+import sqlite3
 import tempfile
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from tests.attack.counts import Counts
 
 from gddsg.backbones import FeatureCache, load_backbone
 from gddsg.backbones.kept_network import kept_session
@@ -30,32 +26,24 @@ VECTORS, WIDTH = 60, 48
 BACKBONES = ("0123456789abcdef", "fedcba9876543210")
 
 
-def attack_networks_and_caches(n: int, seed: int) -> dict[str, int]:
-    """Counts of outcomes of ``n`` mutations; ``foreign`` (exceptions not ours) and ``wrong`` (answers) must be 0."""
-    rng = np.random.default_rng(seed)
-    counts: Counter[str] = Counter(mutations=n, right=0, anew=0, none=0, refused=0, foreign=0, wrong=0)
+def attack_networks_and_caches(n: int, seed: int) -> Counts:
+    """Damage networks and caches ``n`` times."""
+    rng, counts = np.random.default_rng(seed), Counts()
     with tempfile.TemporaryDirectory() as folder:
         networks = _Networks(Path(folder, "networks"))
         cache = _Cache(Path(folder, "cache"))
         for i in range(n):
-            if i % 2:
-                outcome = _attempt(cache.attack, rng)
-            elif i % (2 * REAL_SHARE) == 0:
-                outcome = _attempt(networks.attack_real, rng)
+            real = i % (2 * REAL_SHARE) == 0
+            attack = cache.attack if i % 2 else networks.attack_real if real else networks.attack_tiny
+            try:
+                outcome = attack(rng)
+            except GddsgError:
+                counts.count("refused")
+            except Exception as error:
+                counts.fail(f"{type(error).__name__}: {error}")
             else:
-                outcome = _attempt(networks.attack_tiny, rng)
-            counts[outcome] += 1
-    return dict(counts)
-
-
-def _attempt(attack: Callable[[np.random.Generator], str], rng: np.random.Generator) -> str:
-    try:
-        return attack(rng)
-    except GddsgError:
-        return "refused"
-    except Exception as error:
-        print(f"foreign: {error!r}", file=sys.stderr)  # noqa: T201
-        return "foreign"
+                counts.fail(f"{attack.__name__}: a wrong answer") if outcome == "wrong" else counts.count(outcome)
+    return counts
 
 
 class _Networks:
@@ -79,7 +67,7 @@ class _Networks:
         before = self.exports
         if not np.array_equal(self._ask(path.stem), self.right[path.stem]):
             return "wrong"
-        return "anew" if self.exports > before else "right"
+        return "exported anew" if self.exports > before else "right"
 
     def attack_real(self, rng: np.random.Generator) -> str:
         if self.real_right is None:
@@ -88,7 +76,7 @@ class _Networks:
         whole = path.read_bytes()
         path.write_bytes(mutate(whole, whole[::-1], rng))
         right = np.array_equal(self._ask_real(), self.real_right)
-        return "anew" if right and path.read_bytes() == whole else "wrong"
+        return "exported anew" if right and path.read_bytes() == whole else "wrong"
 
     def _ask(self, name: str) -> Any:
         def export() -> bytes:
@@ -145,12 +133,10 @@ class _Cache:
             if not cache.trouble and (found is None or not np.array_equal(found, vector)):
                 return "wrong"
             cache.clear()
-        return "right" if given == len(self.vectors) else "none"
+        return "right" if given == len(self.vectors) else "some vectors computed anew"
 
     def _forge(self, rng: np.random.Generator) -> None:
         """Rows exchanged between keys or backbones, cut, stretched, or of another kind."""
-        import sqlite3
-
         connection = sqlite3.connect(self.path)
         rows = connection.execute("SELECT key, backbone, vector FROM features").fetchall()
         (key, backbone, vector), (_, _, other) = (rows[i] for i in rng.choice(len(rows), 2, replace=False))
@@ -197,7 +183,3 @@ class _Tiny(torch.nn.Module):
 
 def _tiny_network(seed: int) -> bytes:
     return onnx_bytes(_Tiny(seed), torch.zeros(1, 8), ("images", "features"), batches=False)
-
-
-if __name__ == "__main__":
-    print(json.dumps(attack_networks_and_caches(int(sys.argv[1]), seed=0)))  # noqa: T201

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
+from tests.attack.counts import Counts
 from threadpoolctl import threadpool_limits
 
 from gddsg.backbones import Backbone, load_backbone
@@ -49,37 +49,6 @@ class SmallSet:
     fresh: tuple[Picture, ...]
 
 
-@dataclass(frozen=True)
-class SmallSetCounts:
-    """What went wrong, as numbers of data sets.
-
-    Attributes
-    ----------
-    sets : int
-        Data sets that were tried, each with 1, 2 and 4 threads.
-    errors : int
-        With an exception.
-    not_finite : int
-        With probabilities that are not finite, or do not sum to 1.
-    labels_differ : int
-        With labels that depend on the number of threads.
-    messages : tuple of str
-        What the exceptions said, each once.
-    """
-
-    sets: int = 0
-    errors: int = 0
-    not_finite: int = 0
-    labels_differ: int = 0
-    messages: tuple[str, ...] = ()
-
-    def plus(self, other: SmallSetCounts) -> SmallSetCounts:
-        """The counts of both together."""
-        pairs = {one.name: (getattr(self, one.name), getattr(other, one.name)) for one in dataclasses.fields(self)}
-        sums = {name: a + b for name, (a, b) in pairs.items()}
-        return SmallSetCounts(**sums | {"messages": tuple(dict.fromkeys(sums["messages"]))})
-
-
 def small_sets(n: int, seed: int) -> Iterator[SmallSet]:
     """``n`` random data sets of 2 to 5 classes with 1 to 6 pictures each; all kinds in turn."""
     random, kinds = np.random.default_rng(seed), list(KINDS)
@@ -93,12 +62,13 @@ def small_sets(n: int, seed: int) -> Iterator[SmallSet]:
         yield SmallSet(kind, tuple(pictures), tuple(f"class {c}" for c in labels), tuple(fresh))
 
 
-def attack_small_sets(n: int, seed: int) -> SmallSetCounts:
-    """Learn and predict ``n`` data sets on 1, 2 and 4 threads, and count what goes wrong."""
-    backbone, counts = load_backbone("efficientnet-lite0", "cpu"), SmallSetCounts()
+def attack_small_sets(n: int, seed: int) -> Counts:
+    """Learn and predict ``n`` data sets on 1, 2 and 4 threads: without an error, and with equal labels."""
+    backbone, counts = load_backbone("efficientnet-lite0", "cpu"), Counts()
     for small_set in small_sets(n, seed):
         features = embedded(backbone, [*small_set.pictures, *small_set.fresh])
-        counts = counts.plus(attacked(features, small_set.labels))
+        wrong = trouble_with(features, small_set.labels)
+        counts.fail(f"{small_set.kind}: {wrong}") if wrong else counts.count(small_set.kind)
     return counts
 
 
@@ -107,23 +77,18 @@ def embedded(backbone: Backbone, pictures: Sequence[Picture]) -> torch.Tensor:
     return torch.from_numpy(backbone.embed(np.stack([backbone.preprocess(picture) for picture in pictures])))
 
 
-def attacked(features: torch.Tensor, labels: Sequence[str]) -> SmallSetCounts:
-    """The counts of one data set: the first rows of ``features`` ``(n, feature_dim)`` are learnt, all are predicted."""
-    answers, messages = [], []
+def trouble_with(features: torch.Tensor, labels: Sequence[str]) -> str:
+    """What goes wrong where the first rows of ``features`` ``(n, feature_dim)`` are learnt and all are predicted."""
+    answers = []
     for threads in THREADS:
         try:
             with on_threads(threads):
                 answers.append(learnt_and_predicted(features, labels))
         except Exception as error:  # whatever it is, it is what a user would see
-            messages.append(f"{type(error).__name__}: {error}")
-    sound = all(np.isfinite(p).all() and np.abs(p.sum(1) - 1).max() < _SUM_ERROR for p, _ in answers)
-    return SmallSetCounts(
-        sets=1,
-        errors=int(bool(messages)),
-        not_finite=int(not sound),
-        labels_differ=int(any((own != answers[0][1]).any() for _, own in answers)),
-        messages=tuple(dict.fromkeys(messages)),
-    )
+            return f"{threads} threads, {type(error).__name__}: {error}"
+    if not all(np.isfinite(p).all() and np.abs(p.sum(1) - 1).max() < _SUM_ERROR for p, _ in answers):
+        return "its probabilities are none"
+    return "labels depend on threads" if any((own != answers[0][1]).any() for _, own in answers) else ""
 
 
 @contextmanager

@@ -1,10 +1,9 @@
-"""A few hostile names, in every test run."""
+"""A small part of what `make attack` does."""
 
 from tests.attack.names import attack_names
 
 
 def test_names_are_data():
     counts = attack_names(16, seed=1)
-    assert counts.pop("commands") > 60
-    assert counts == dict.fromkeys(counts, 0)
-    assert len(counts) == 4
+    assert counts.failures == []
+    assert counts.outcomes["commands"] > 60

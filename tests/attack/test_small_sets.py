@@ -1,11 +1,13 @@
 """Small data sets of simple pictures are learnt and predicted, on any number of threads alike."""
 
 import numpy as np
-from tests.attack.small_sets import KINDS, SmallSetCounts, attack_small_sets, small_sets
+from tests.attack.small_sets import KINDS, attack_small_sets, small_sets
 
 
 def test_small_sets_are_learnt_and_predicted():
-    assert attack_small_sets(12, seed=0) == SmallSetCounts(sets=12)
+    counts = attack_small_sets(12, seed=0)
+    assert counts.failures == []
+    assert counts.tried == 12
 
 
 def test_a_seed_gives_the_same_sets_again():
