@@ -257,7 +257,10 @@ if __name__ == "__main__":
 """
 
 
-def test_kills_change_nothing_in_the_end(root, tmp_path):
+def test_kills_change_nothing_in_the_end_and_leave_nothing_behind(root, tmp_path, monkeypatch):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     script, out = tmp_path / "call.py", tmp_path / "killed.jsonl"
     script.write_text(CALL)
     subprocess.run([sys.executable, script, root, tmp_path / "whole.jsonl"], check=True, timeout=300)
@@ -270,6 +273,7 @@ def test_kills_change_nothing_in_the_end(root, tmp_path):
         killed += process.wait() == -signal.SIGKILL
     subprocess.run([sys.executable, script, root, out], check=True, timeout=300)
     assert killed
+    assert not list(temporary.iterdir())
     assert list(map(timeless, read_records(out))) == list(map(timeless, read_records(tmp_path / "whole.jsonl")))
 
 

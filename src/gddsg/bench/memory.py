@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import resource
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from gddsg.bench.findings import MemoryFindings
 from gddsg.bench.measurements import learn_stream, require
 from gddsg.bench.processes import process_pool
+from gddsg.working_folder import working_folder
 
 
 def measure_memory(load: Callable[..., tuple[Any, Any]], *arguments: Any) -> MemoryFindings:
@@ -41,10 +41,9 @@ def _measured_here(load: Callable[..., tuple[Any, Any]], arguments: tuple[Any, .
     loaded = peak_mebibytes()
     learn_stream(learner, stream)
     peak = peak_mebibytes()  # before the file is written, which is no part of learning
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "model"
-        learner.save(file)
-        size = sum(path.stat().st_size for path in Path(folder).iterdir()) / 1e6
+    with working_folder() as folder:
+        learner.save(folder / "model")
+        size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     return MemoryFindings(len(stream.order), len(stream.sizes), round(size, 3), round(loaded, 1), round(peak, 1))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -22,6 +21,7 @@ from gddsg.bench.record import Head, Record
 from gddsg.bench.records import append_record, make_folder, read_records, write_records
 from gddsg.errors import DataError, GddsgError
 from gddsg.photos.threads import Progress
+from gddsg.working_folder import working_folder
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ def run_experiment(
         How many runs there were, and how many failed.
     """
     make_folder(out)
-    with _sole_writer(out), tempfile.TemporaryDirectory() as work:
-        jobs, lost = _jobs(experiment, root, Path(work), embedding)
+    with _sole_writer(out), working_folder() as work:
+        jobs, lost = _jobs(experiment, root, work, embedding)
         planned = {job.head.run for job in jobs}
         known = read_records(out) if out.exists() else []
         kept = {record.head.run: record for record in known if _stays(record, experiment.name)}
