@@ -95,6 +95,14 @@ def test_stored_records_survive_being_written_again(path, tmp_path):
     assert not [record for record in records if isinstance(record.found, OtherFindings) or record.error]
 
 
+def nested(depth):
+    found = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+MEASURED = {"version": VERSION, "kind": "memory", "run": "1", "experiment": "x", "dataset": "y", "learner": "z"}
 GRAPH = {"kind": "graph", "run": "1", "experiment": "x", "dataset": "y", "learner": "z"}
 
 
@@ -106,6 +114,28 @@ GRAPH = {"kind": "graph", "run": "1", "experiment": "x", "dataset": "y", "learne
         ({"run": "1", "experiment": "x", "dataset": "y"}, "Line 7 has no 'learner'"),
         ({**FLAT, "colour": 1}, "Line 7 has a field 'colour'"),
         ({**FLAT, "sizes": [1, 2]}, "classes after its tasks"),
+        ({**FLAT, "class_accuracies": None, "class_order": ["a"]}, "1 names of classes"),
+        ({**FLAT, "class_order": ["a", "a"]}, "a class twice"),
+        ({**FLAT, "class_accuracies": [[1], [None, 101]]}, "class_accuracies is 101; expected a number from 0 to 100"),
+        ({**FLAT, "groups": [1]}, "groups has 1 values; expected none, or one for each of the 2 tests"),
+        ({**FLAT, "seconds_per_task": [1, -1]}, "seconds_per_task is -1"),
+        ({**FLAT, "seconds_per_task": [1, 1, 1]}, "seconds_per_task has 3 values"),
+        ({**FLAT, "confusions": [["c", "a", 1]]}, "confusions names 'c'"),
+        ({**FLAT, "confusions": [["a", "b", -1]]}, "confusions is -1"),
+        ({**FLAT, "metrics": {"A_N": 100.5}}, "A_N is 100.5; expected a number from 0 to 100"),
+        ({**FLAT, "metrics": {"A_N": "high"}}, "metrics: 'A_N' is 'high'"),
+        ({**FLAT, "metrics": {"mine": 10**400}}, "a whole number of 1329 bits; expected a finite number"),
+        ({**FLAT, "blur": 1e300}, "blur is 1e.300; expected a finite number"),
+        ({**FLAT, "seed": 10**400}, "seed is a whole number of 1329 bits"),
+        ({**FLAT, "learner": "\ud800"}, "learner is .* without halves of characters"),
+        ({**FLAT, "versions": {"\ud800": "1"}}, "without halves of characters"),
+        ({**FLAT, "parameters": {"x": float("inf")}}, "parameters: 'x' is inf"),
+        ({**FLAT, "parameters": {"x": nested(20)}}, "nested more than 10 levels deep"),
+        ({**FLAT, "sizes": nested(900)}, "expected a whole number"),
+        ({**FLAT, "protocol": nested(900)}, "protocol is .*expected text"),
+        ({**FLAT, "kind": ["stream"]}, "kind is .'stream'.; expected text"),
+        ({**FLAT, "error": 5}, "error is 5; expected text"),
+        ({**FLAT, "kind": "to come", "answer": float("nan")}, "found: 'answer' is nan"),
         ({**FLAT, "sizes": ["one"]}, "Line 7: sizes is 'one'; expected a whole number"),
         ({**FLAT, "sizes": [True]}, "expected a whole number"),
         ({**FLAT, "sizes": 3}, "sizes is 3; expected a list"),
@@ -118,7 +148,16 @@ GRAPH = {"kind": "graph", "run": "1", "experiment": "x", "dataset": "y", "learne
         ({**GRAPH, "classes": ["a"]}, "0 groups of classes"),
         ({**GRAPH, "classes": ["a"], "group_of_class": [0], "edges": [[0, 1]]}, "1 lines"),
         ({**GRAPH, "classes": ["a"], "group_of_class": [0], "positions": []}, "0 positions"),
+        ({**GRAPH, "classes": ["a"], "group_of_class": [0], "edges": [[0, 0]]}, "1 lines"),
+        ({**GRAPH, "classes": ["a"], "group_of_class": [-1]}, "group_of_class is -1"),
+        ({**GRAPH, "classes": ["a"], "group_of_class": [0], "positions": [[0, 1e300]]}, "positions is 1e.300"),
         ({**GRAPH, "kind": "embedding", "points": [[0, 1]], "groups": [1, 2]}, "2 groups"),
+        ({**GRAPH, "kind": "embedding", "points": [[0, 1]], "groups": [1], "labels": ["a", "b"]}, "2 labels"),
+        ({**MEASURED, "kind": "split", "found": {"parts": 0, "A_N_whole": 1, "A_N_split": 1}}, "parts is 0"),
+        ({**MEASURED, "kind": "split", "found": {"parts": 1, "A_N_whole": 1, "A_N_split": 101}}, "A_N_split is 101"),
+        ({**MEASURED, "kind": "trust", "found": {"ece": 2, "auroc_unknown": 1, "kept": {}, "kept_half": {}}}, "ece"),
+        ({**MEASURED, "error": "KeyError", "found": {}}, "a result and an error, or neither"),
+        (MEASURED, "a result and an error, or neither"),
         ({**FLAT, "version": VERSION + 1}, f"of version {VERSION + 1}; .* Update gddsg"),
         ({**FLAT, "version": "new"}, "version 'new'"),
         ({**record_to_json(Record(HEAD, STREAM)), "found": 3}, "found is of type int"),
@@ -133,3 +172,48 @@ def test_what_is_wrong_is_said(value, message):
 def test_findings_that_contradict_themselves_cannot_be_made():
     with pytest.raises(InputError, match="Measure it again"):
         StreamFindings(sizes=(2,), class_order=("a", "b"), class_accuracies=((1.0,),))
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"\xff\xfe", "Line 2 of .* is no JSON"),
+        (b"[" * 100_000 + b"]" * 100_000, "Line 2 of .* is nested too deeply"),
+        (b'{"run": ' * 100_000, "Line 2 of .* is nested too deeply"),
+        (b'{"run": "1", "run": "2"}', "'run' is in one object more than once"),
+        (b'{"kind": "x\0"}', "Line 2 of .* is no JSON"),
+        (b'{"run": "\\ud800"}', "Line 2 of "),
+        (b'{"run": ' + b"9" * 5000 + b"}", "Line 2 of .* is no JSON"),
+    ],
+)
+def test_a_damaged_line_is_said_with_its_number(line, message, tmp_path):
+    path = tmp_path / "records.jsonl"
+    write_records(path, [Record(HEAD, STREAM)])
+    whole = path.read_bytes()
+    path.write_bytes(whole + line + b"\n" + whole)
+    with pytest.raises(DataError, match=message):
+        read_records(path)
+
+
+@pytest.mark.parametrize("rest", [b'{"version":2,"kind":"str', b"\0\0\0\0", b'{"learner":"caf\xc3'])
+def test_what_a_kill_or_a_power_cut_left_of_a_line_is_left_out(rest, tmp_path):
+    path, record = tmp_path / "records.jsonl", Record(HEAD, STREAM)
+    write_records(path, [record])
+    path.write_bytes(path.read_bytes() + rest)
+    assert read_records(path) == [record]
+
+
+@pytest.mark.parametrize("content", [b"my thesis, without a line end", b"\x89PNG", b"{{{", b'{"a":' * 100_000])
+def test_a_foreign_file_of_one_line_is_not_taken_for_what_a_kill_left(content, tmp_path):
+    path = tmp_path / "notes"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="Line 1"):
+        read_records(path)
+
+
+def test_files_that_cannot_be_records(tmp_path, monkeypatch):
+    monkeypatch.setattr("gddsg.bench.records._LONGEST_LINE", 1000)
+    (tmp_path / "long").write_bytes(b"x" * 1001)
+    for path in (tmp_path / "none", tmp_path, "a\0b", "/dev/zero", tmp_path / "long", tmp_path / "long" / "x"):
+        with pytest.raises(DataError, match="cannot be read"):
+            read_records(path)

@@ -5,9 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
+from typing import Annotated, Any
 
+from gddsg.bench.json_values import Between, short
 from gddsg.errors import InputError
+
+Percent = Annotated[float, Between(0, 100)]
+Share = Annotated[float, Between(0, 1)]
+Amount = Annotated[float, Between(0, 1e12)]
+Coordinate = Annotated[float, Between(-1e9, 1e9)]
+Count = Annotated[int, Between(0, 10**9)]
+Size = Annotated[int, Between(1, 10**9)]
+
+METRICS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("A_N", "AIA", "ECE", "group_accuracy", "accuracy_in_group"), (0, 100)),
+    **dict.fromkeys(("F_N", "BWT"), (-100, 100)),
+    **dict.fromkeys(("seconds_learning", "seconds_predicting", "state_MB"), (0, 1e12)),
+}
+"""Metrics of a stream and the range of each; one that is not among them can have any value."""
 
 
 @dataclass(frozen=True)
@@ -35,27 +50,52 @@ class StreamFindings:
     """
 
     class_order: tuple[str, ...] = ()
-    sizes: tuple[int, ...] = ()
+    sizes: tuple[Size, ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
-    class_accuracies: tuple[tuple[float | None, ...], ...] = ()
-    seconds_per_task: tuple[float, ...] = ()
-    state_megabytes: tuple[float, ...] = ()
-    confusions: tuple[tuple[str, str, int], ...] = ()
-    groups: tuple[int, ...] = ()
+    class_accuracies: tuple[tuple[Percent | None, ...], ...] = ()
+    seconds_per_task: tuple[Amount, ...] = ()
+    state_megabytes: tuple[Amount, ...] = ()
+    confusions: tuple[tuple[str, str, Count], ...] = ()
+    groups: tuple[Count, ...] = ()
 
     def __post_init__(self) -> None:
-        found = [len(row) for row in self.class_accuracies]
-        if not found:
-            return
-        expected = list(accumulate(self.sizes))
-        # tests after the last task alone leave one row
-        fits = len(found) <= len(expected) and found == expected[-len(found) :]
-        if not fits or len(self.class_order) != expected[-1]:
-            raise InputError(
-                f"There are accuracies of {found} classes after its tasks and {len(self.class_order)} names of classes;"
-                f" with tasks of {list(self.sizes)} classes {expected} and as many names were expected. Measure it "
-                "again."
-            )
+        _check_classes(self)
+        for name in ("seconds_per_task", "state_megabytes", "groups"):
+            _check_tasks(self, name)
+        for name, value in self.metrics.items():
+            low, high = METRICS.get(name, (value, value))
+            if not low <= value <= high:
+                raise InputError(f"metrics: {name} is {value:g}; expected a number from {low:g} to {high:g}.")
+
+
+def _check_classes(found: StreamFindings) -> None:
+    """As many names of classes as the tasks have, all different, and accuracies of those seen after each task."""
+    seen = list(accumulate(found.sizes))
+    rows = [len(row) for row in found.class_accuracies]
+    # tests after the last task alone leave one row
+    fits = not rows or (len(rows) <= len(seen) and rows == seen[-len(rows) :])
+    if not fits or len(found.class_order) != sum(found.sizes):
+        raise InputError(
+            f"There are accuracies of {short(rows)} classes after its tasks and {len(found.class_order)} names of "
+            f"classes; with tasks of {short(list(found.sizes))} classes {short(seen)} and as many names were expected. "
+            "Measure it again."
+        )
+    names = set(found.class_order)
+    if len(names) < len(found.class_order):
+        raise InputError("class_order names a class twice; expected each class once. Measure it again.")
+    stray = next((truth for truth, _, _ in found.confusions if truth not in names), None)
+    if stray is not None:
+        raise InputError(f"confusions names {short(stray)}; expected classes of class_order. Measure it again.")
+
+
+def _check_tasks(found: StreamFindings, name: str) -> None:
+    """A value for every test, of which there is one after each task or after the last alone."""
+    count, tests, tasks = len(getattr(found, name)), len(found.class_accuracies), len(found.sizes)
+    if count and (count > tasks or (tests and count != tests)):
+        raise InputError(
+            f"{name} has {count} values; expected none, or one for each of the {tests or tasks} tests. Measure it "
+            "again."
+        )
 
 
 @dataclass(frozen=True)
@@ -72,14 +112,15 @@ class EmbeddingFindings:
         Class of each sample; empty where nobody noted it.
     """
 
-    points: tuple[tuple[float, float], ...] = ()
-    groups: tuple[int, ...] = ()
+    points: tuple[tuple[Coordinate, Coordinate], ...] = ()
+    groups: tuple[Count, ...] = ()
     labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.groups) != len(self.points):
+        if len(self.groups) != len(self.points) or len(self.labels) not in (0, len(self.points)):
             raise InputError(
-                f"There are {len(self.points)} points and {len(self.groups)} groups; expected as many groups as points."
+                f"There are {len(self.points)} points, {len(self.groups)} groups and {len(self.labels)} labels; "
+                "expected as many groups as points, and as many labels or none."
             )
 
 
@@ -100,16 +141,16 @@ class GraphFindings:
     """
 
     classes: tuple[str, ...] = ()
-    group_of_class: tuple[int, ...] = ()
+    group_of_class: tuple[Count, ...] = ()
     edges: tuple[tuple[int, int], ...] = ()
-    positions: tuple[tuple[float, float], ...] | None = None
+    positions: tuple[tuple[Coordinate, Coordinate], ...] | None = None
 
     def __post_init__(self) -> None:
-        stray = [edge for edge in self.edges if not 0 <= min(edge) <= max(edge) < len(self.classes)]
+        stray = [edge for edge in self.edges if not 0 <= min(edge) < max(edge) < len(self.classes)]
         if len(self.group_of_class) != len(self.classes) or stray:
             raise InputError(
                 f"There are {len(self.classes)} classes, {len(self.group_of_class)} groups of classes and {len(stray)} "
-                "lines to classes without a name; expected a group a class and lines between named classes only."
+                "lines that do not join two of the classes; expected a group a class, and lines between two of them."
             )
         if self.positions is not None and len(self.positions) != len(self.classes):
             raise InputError(
@@ -135,16 +176,16 @@ class InvarianceFindings:
         The same for two models of half of the classes each, merged.
     """
 
-    classes: int
-    tasks: int
-    queries: int
-    cards_that_differ: int
-    labels_that_differ: int
-    probability_gap: float
-    forget_cards_that_differ: int
-    forget_probability_gap: float
-    merge_cards_that_differ: int
-    merge_probability_gap: float
+    classes: Size
+    tasks: Size
+    queries: Count
+    cards_that_differ: Count
+    labels_that_differ: Count
+    probability_gap: Share
+    forget_cards_that_differ: Count
+    forget_probability_gap: Share
+    merge_cards_that_differ: Count
+    merge_probability_gap: Share
 
     def __str__(self) -> str:
         cards = self.cards_that_differ + self.forget_cards_that_differ + self.merge_cards_that_differ
@@ -164,9 +205,9 @@ class SplitFindings:
         Mean accuracy over classes in per cent, of one batch and of several.
     """
 
-    parts: int
-    A_N_whole: float
-    A_N_split: float
+    parts: Size
+    A_N_whole: Percent
+    A_N_split: Percent
 
     def __str__(self) -> str:
         return f"A_N {self.A_N_split:.2f} in {self.parts} batches, {self.A_N_whole:.2f} in one"
@@ -187,10 +228,10 @@ class TrustFindings:
         and with half of them.
     """
 
-    ece: float
-    auroc_unknown: float
-    kept: Mapping[str, float]
-    kept_half: Mapping[str, float]
+    ece: Share
+    auroc_unknown: Share
+    kept: Mapping[str, Share]
+    kept_half: Mapping[str, Share]
 
     def __str__(self) -> str:
         kept = ", ".join(f"{share:.3f} for {asked}" for asked, share in self.kept.items())
@@ -213,11 +254,11 @@ class MemoryFindings:
         Peak resident memory after the last task.
     """
 
-    classes: int
-    tasks: int
-    file_megabytes: float
-    loaded_mebibytes: float
-    peak_mebibytes: float
+    classes: Size
+    tasks: Size
+    file_megabytes: Amount
+    loaded_mebibytes: Amount
+    peak_mebibytes: Amount
 
     def __str__(self) -> str:
         peaks = f"peak {self.peak_mebibytes:.0f} MiB ({self.loaded_mebibytes:.0f} before learning)"

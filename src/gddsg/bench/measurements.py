@@ -164,7 +164,7 @@ def _difference(model: Any, expected: Any, queries: NDArray[np.float32]) -> tupl
     p, q = (np.asarray(one.predict_proba(queries)) for one in (model, expected))
     if p.shape != q.shape:
         return cards, len(queries), 1.0  # not even the classes are the same
-    return cards, int((p.argmax(1) != q.argmax(1)).sum()), float(np.abs(p - q).max())
+    return cards, int((p.argmax(1) != q.argmax(1)).sum()), float(np.minimum(np.abs(p - q).max(), 1.0))
 
 
 def _card_bytes(model: Any) -> Mapping[Any, bytes]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Annotated, Any
 
-from gddsg.bench.findings import FINDINGS, Findings, OtherFindings
-from gddsg.bench.json_values import dataclass_from
+from gddsg.bench.findings import FINDINGS, Findings, OtherFindings, Share
+from gddsg.bench.json_values import Between, dataclass_from, short, value_of
 from gddsg.errors import DataError, InputError
 from gddsg.evaluation.protocol import HONEST, PROTOCOLS
 
@@ -66,8 +66,8 @@ class Head:
     protocol: str = HONEST.name
     leaks: str = ""
     order: str = "unknown"
-    blur: float = 0.0
-    imbalance: float = 1.0
+    blur: Share = 0.0
+    imbalance: Annotated[float, Between(1, 1e9)] = 1.0
     seed: int = 0
     versions: Mapping[str, str] = field(default_factory=dict)
     revision: str = ""
@@ -146,16 +146,17 @@ def record_from_json(value: Any, where: str) -> Record:
         raise DataError(f"{where} is no record of a run. Expected what `gddsg bench run` wrote.")
     values = upgraded(value, where)
     head = dataclass_from(Head, {name: one for name, one in values.items() if name not in ("found", *_FAILURE)}, where)
-    if values.get("error"):
-        return Record(head, None, *(str(values.get(name, "")) for name in _FAILURE))
-    return Record(head, _findings(head.kind, values.get("found", {}), where))
+    error, traceback = (value_of(values.get(name, ""), str, f"{where}: {name}") for name in _FAILURE)
+    if bool(error) == ("found" in values):
+        raise DataError(f"{where} was given a result and an error, or neither; expected one of them. Measure it again.")
+    return Record(head, None, error, traceback) if error else Record(head, _findings(head.kind, values["found"], where))
 
 
 def _findings(kind: str, values: Any, where: str) -> Findings:
     if not isinstance(values, Mapping):
         raise DataError(f"{where}: found is of type {type(values).__name__}; expected an object. Measure it again.")
     if kind not in FINDINGS:
-        return OtherFindings(dict(values))
+        return OtherFindings(value_of(values, Mapping[str, Any], f"{where}: found"))
     try:
         return dataclass_from(FINDINGS[kind], values, where)
     except InputError as error:
@@ -185,8 +186,8 @@ def upgraded(value: Mapping[str, Any], where: str) -> dict[str, Any]:
     version = value.get("version", 1)
     if version not in (1, VERSION) or isinstance(version, bool):
         raise DataError(
-            f"{where} is a record of version {version!r}; expected a version from 1 to {VERSION}. Update gddsg to read "
-            "records of newer versions."
+            f"{where} is a record of version {short(version)}; expected a version from 1 to {VERSION}. Update gddsg to "
+            "read records of newer versions."
         )
     values = {str(name): one for name, one in value.items() if name != "version"}
     return values if version == VERSION else _from_version_1(values)
@@ -198,23 +199,24 @@ def _from_version_1(flat: Mapping[str, Any]) -> dict[str, Any]:
     if values["kind"] == "embedding":
         values |= {"kind": values.get("method", "t-SNE"), "method": values.get("learner", "")}
     head = {name: values.pop(name) for name in _HEAD if name in values}
-    head["leaks"] = _told(head.get("leaks", False), str(head.get("protocol", HONEST.name)))
+    head["leaks"] = _told(head.get("leaks", False), head.get("protocol", HONEST.name))
     failure = {name: values.pop(name) for name in _FAILURE if name in values}
     if failure.get("error"):
         return {**head, **failure}
     if "state_MB_per_task" in values:
         values["state_megabytes"] = values.pop("state_MB_per_task")
     if isinstance(values.get("metrics"), Mapping):
-        values["metrics"] = {name: one for name, one in values["metrics"].items() if _is_number(one)}
+        values["metrics"] = {name: one for name, one in values["metrics"].items() if _is_measured(one)}
     return {**head, "found": values}
 
 
-def _told(leaks: Any, protocol: str) -> str:
+def _told(leaks: Any, protocol: Any) -> str:
     """The sentence that a record of version 1 only hints at; some name a protocol that always tells."""
-    if protocol in PROTOCOLS:
+    if isinstance(protocol, str) and protocol in PROTOCOLS:
         return PROTOCOLS[protocol].leaks
     return "something nobody knows in use is told" if leaks else ""
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _is_measured(value: Any) -> bool:
+    """Whether a metric of version 1 was measured: those that were not are null or NaN."""
+    return value is not None and not (isinstance(value, float) and math.isnan(value))

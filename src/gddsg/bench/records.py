@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gddsg.bench.json_values import short
 from gddsg.bench.record import Record, record_from_json, record_to_json
 from gddsg.errors import DataError
 from gddsg.files import replace_file
+
+_LONGEST_LINE = 2**28
 
 
 def read_records(path: Path) -> list[Record]:
@@ -33,27 +37,53 @@ def read_records(path: Path) -> list[Record]:
         If the file cannot be read, or a line of it is no record.
     """
     try:
-        lines = Path(path).read_bytes().split(b"\n")
-    except OSError as error:
-        raise DataError(f"The records {path} cannot be read ({error.strerror}). Make them: gddsg bench run.") from error
-    if not _is_whole(lines[-1]):  # empty where the file ends with a whole line
+        lines = list(_lines(Path(path)))
+    except (OSError, ValueError) as error:  # a ValueError: no file can be called that
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"The records {path} cannot be read ({reason}). Make them: gddsg bench run.") from error
+    if lines and _is_cut_off(lines[-1]):
         lines.pop()
     return [_record(line, f"Line {number} of {path}") for number, line in enumerate(lines, start=1) if line.strip()]
 
 
-def _is_whole(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
+def _lines(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while line := file.readline(_LONGEST_LINE + 1):
+            if len(line) > _LONGEST_LINE:
+                raise ValueError(f"a line of it is longer than {_LONGEST_LINE} bytes")
+            yield line
+
+
+def _is_cut_off(line: bytes) -> bool:
+    """Whether a last line is what a kill or a power cut leaves of a record: its beginning, or zeros in place of it."""
+    begins_like_one = line[:2] in (b"{", b'{"') or not line.strip(b"\0")
+    if line.endswith(b"\n") or not begins_like_one:
         return False
+    try:
+        json.loads(line)
+    except RecursionError:
+        return False
+    except ValueError:
+        return True
+    return False
 
 
 def _record(line: bytes, where: str) -> Record:
     try:
-        value: Any = json.loads(line)
+        value: Any = json.loads(line.decode(), object_pairs_hook=_object)
+    except RecursionError:  # its own trace would fill pages
+        raise DataError(f"{where} is nested too deeply. Restore the file, or delete that line.") from None
     except ValueError as error:
         raise DataError(f"{where} is no JSON ({error}). Restore the file, or delete that line.") from error
     return record_from_json(value, where)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        (twice, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"{short(twice)} is in one object more than once")
+    return found
 
 
 def append_record(path: Path, record: Record) -> None:

@@ -13,7 +13,7 @@ HOSTILE = (
     "a|b `c` **d** [e](http://evil.example)",
     "<!-- $title ${style} -->",
     "\u2028\x00\x1b[31m\nline",
-    "\ud800half",
+    "\u202ehalf",
     "$\\frac{",
     "汉字",
 )
