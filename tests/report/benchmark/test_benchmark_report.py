@@ -320,5 +320,23 @@ def test_runs_on_all_classes_at_once_join_the_streams_they_bound(page):
 
 def test_a_folder_that_cannot_be_made_is_an_error_that_helps(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot be written there"):
-        write_report(typed(SMALL), tmp_path / "file" / "folder")
+    for folder in (tmp_path / "file" / "folder", tmp_path / "file", tmp_path / "a\0b", tmp_path / ("x" * 300)):
+        with pytest.raises(DataError, match="cannot be written there"):
+            write_report(typed(SMALL[:1]), folder)
+
+
+def test_a_learner_once_by_task_and_once_on_all_classes_is_not_compared_by_position(tmp_path):
+    once = small("gddsg", "seed 1", (60, 70, 80), sizes=[3], class_accuracies=[[60, 70, 80]], incremental=False)
+    rows = {row[0]: row[1:] for row in page_of([*SMALL[1:4], once], tmp_path).named("Class orders")}
+    assert rows["gddsg"][0] == "2"
+    assert "20.00" not in rows["gddsg"]
+
+
+def test_a_graph_that_no_screen_can_show_is_left_out(tmp_path, monkeypatch):
+    graph = {"kind": "graph", "run": "1", "learner": "gddsg", "experiment": "distances", "dataset": "y"}
+    large = {**graph, "classes": [f"c{k}" for k in range(4)], "group_of_class": [0] * 4}
+    assert write_report(typed([large]), tmp_path).figures
+    monkeypatch.setattr("gddsg.report.benchmark.maps._MOST_CLASSES", 3)
+    files = write_report(typed([large]), tmp_path)
+    assert not files.figures
+    assert "Look-alikes and groups" in files.markdown.read_text(encoding="utf-8")

@@ -78,8 +78,11 @@ def test_graphs_by_distance(tmp_path):
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_names_stay_text(name, tmp_path):
-    _, text = tables(
-        [record(SplitFindings(2, 1.0, 2.0), "split", learner=name, dataset=name, experiment=name)], tmp_path
+    names = {"learner": name, "dataset": name, "experiment": name}
+    trust = TrustFindings(0.05, 0.8, {name: 0.9}, {name: 0.9})
+    found, text = tables(
+        [record(SplitFindings(2, 1.0, 2.0), "split", **names), record(trust, "trust", **names)], tmp_path
     )
+    assert all(len({len(row) for row in rows}) == 1 for rows in found.values())
     assert "<script" not in text
     assert "<img" not in text

@@ -17,11 +17,12 @@ from gddsg.report.benchmark.summary import counted
 
 _SPARSE = 4  # as many lines a class can still be followed by eye
 _VECTOR_POINTS = 400
+_MOST_CLASSES = 3000  # more are finer than the dots of a screen, and the square of their number fills the memory
 
 
 def graph_figure(name: str, graphs: Sequence[ClassGraph]) -> Figure | None:
     """The similarity graphs."""
-    drawn = [graph for graph in graphs if graph.classes]
+    drawn = [graph for graph in graphs if 0 < len(graph.classes) <= _MOST_CLASSES]
     several = len({graph.learner for graph in drawn}) > 1
     pictures = tuple(_graph(f"{name}-graph-{k}", graph, several) for k, graph in enumerate(drawn, 1))
     caption = (

@@ -10,7 +10,7 @@ from typing import TypeVar
 from gddsg.bench.findings import InvarianceFindings, MemoryFindings, SplitFindings, TrustFindings
 from gddsg.report.benchmark.document import Body, Cell, Table, row
 from gddsg.report.benchmark.published import dataset_name
-from gddsg.report.benchmark.records import ClassGraph, Measured
+from gddsg.report.benchmark.records import ClassGraph, Measured, shown
 from gddsg.report.benchmark.tables import plain, signed
 
 F = TypeVar("F", InvarianceFindings, SplitFindings, TrustFindings, MemoryFindings)
@@ -145,8 +145,8 @@ def _trust(measured: Sequence[Measured]) -> Table:
         "half of the classes learnt. Kept is the share of samples of known classes that is not rejected, when the "
         "share in the heading is asked for: with all classes learnt, and with half of them."
     )
-    columns = ("Learner", "Class order", "ECE", "AUROC", *(f"Kept at {share}" for share in asked))
-    columns += tuple(f"Kept at {share}, half" for share in asked)
+    columns = ("Learner", "Class order", "ECE", "AUROC", *(f"Kept at {shown(share)}" for share in asked))
+    columns += tuple(f"Kept at {shown(share)}, half" for share in asked)
 
     def rows(learner: str, pairs: list[tuple[Measured, TrustFindings]]) -> Rows:
         return [

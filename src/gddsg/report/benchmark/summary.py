@@ -343,9 +343,12 @@ def _class_means(entry: Entry) -> dict[str, float]:
 
 
 def _position_table(streams: Sequence[Stream]) -> Floats | None:
-    """Final accuracy of every task, ``(n_orders, n_tasks)``; None where it was not recorded for two orders or more."""
+    """Final accuracy of every task, ``(n_orders, n_tasks)``; None where it was not recorded for two orders or more.
+
+    None, too, where tasks differ: a learner may have been run once task by task and once on all classes at once.
+    """
     tested = [stream for stream in streams if stream.class_accuracies]
-    if len(tested) < 2 or len(tested) < len(streams):
+    if len(tested) < 2 or len(tested) < len(streams) or len({stream.sizes for stream in tested}) > 1:
         return None
     return _complete(np.array([_final_tasks(stream) for stream in tested]))
 

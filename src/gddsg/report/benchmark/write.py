@@ -71,8 +71,8 @@ def write_report(
             replace_file(path, png)
         replace_file(twin, markdown(content, _FIGURES).encode())
         replace_file(html, page(content).encode())
-    except OSError as error:
-        reason = error.strerror or error
+    except (OSError, ValueError) as error:  # a ValueError: no file can be called that
+        reason = getattr(error, "strerror", None) or error
         message = (
             f"{str(folder)!r}: the report cannot be written there ({reason}). Expected a folder you may write to, "
         )
