@@ -1,12 +1,13 @@
 """Experiments: TOML in, runs out, and clear words for what is wrong."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from gddsg import LEARNERS
 from gddsg.bench import experiment_files, experiment_from, read_experiment
-from gddsg.bench.experiment import planned_runs, seeds
+from gddsg.bench.experiment import number_of_runs, planned_runs, seeds
 from gddsg.errors import DataError
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -50,11 +51,46 @@ def test_a_variant_is_a_learner_with_parameters(tmp_path):
         ({"datasets": ["a"], "taks": 10}, "'taks' is no key of an experiment"),
         ({"datasets": ["a"], "tasks": 0}, "tasks = 0"),
         ({"datasets": ["a"], "tasks": "ten"}, "tasks = 'ten'"),
-        ({"datasets": ["a"], "tasks": []}, "tasks = "),
+        ({"datasets": ["a"], "tasks": []}, "tasks has 0 entries"),
+        ({"datasets": ["a"], "tasks": [5, []]}, "tasks has 0 entries"),
+        ({"datasets": ["a"], "tasks": [[0]]}, "tasks = [[0]]"),
+        ({"datasets": ["a"], "tasks": 10**12}, "from 1 to 1000000"),
+        ({"datasets": ["a"], "tasks": [5, 5]}, "tasks has 5 more than once"),
         ({"datasets": ["a"], "orders": 0}, "orders = 0"),
         ({"datasets": ["a"], "orders": ["worst"]}, "hardest"),
         ({"datasets": ["a"], "orders": [-1]}, "orders = "),
-        ({"datasets": ["a"], "blur": 2}, "blur = 2"),
+        ({"datasets": ["a"], "orders": 10**9}, "orders = 1000000000"),
+        ({"datasets": ["a"], "orders": [1, 1]}, "orders has 1 more than once"),
+        ({"datasets": ["a"], "orders": [["hardest"]]}, "orders = "),
+        ({"datasets": ["a"], "seed": -1}, "seed is -1; expected a whole number from 0"),
+        ({"datasets": ["a"], "seed": 2**70}, "seed is 1180591620717411303424"),
+        ({"datasets": ["a"], "seed": 16**9999}, "seed is a whole number of 39997 bits"),
+        ({"datasets": ["a"], "seed": "x"}, "seed is 'x'; expected a whole number"),
+        ({"datasets": ["a"], "title": 3}, "title is 3; expected text"),
+        ({"datasets": ["a"], "base": 1.5}, "base is 1.5; expected a whole number"),
+        ({"datasets": ["a"], "search_steps": 2.5}, "search_steps is 2.5"),
+        ({"datasets": ["a"], "imbalance": float("nan")}, "imbalance is nan"),
+        ({"datasets": ["a"], "lengths": [2.0]}, "lengths = [2.0]"),
+        ({"datasets": ["a"], "learners": 3}, "learners = 3"),
+        ({"datasets": ["a"], "learners": []}, "learners has 0 entries"),
+        ({"datasets": ["a"], "learners": ["gddsg"] * 10_001}, "learners has 10001 entries"),
+        ({"datasets": ["a", "a"]}, "datasets has 'a' more than once"),
+        ({"datasets": ["a\0b"]}, "no null character"),
+        ({"datasets": ["\ud800"]}, "without halves of characters"),
+        ({"datasets": [""]}, "not empty"),
+        ({"datasets": [f"d{k}" for k in range(1000)], "orders": 1000, "learners": ["gddsg"]}, "makes 1000000 runs"),
+        ({"datasets": ["a"], "learners": [{"name": "gddsg", "only_last": "yes"}]}, "only_last is 'yes'"),
+        ({"datasets": ["a"], "learners": [{"name": "gddsg", "tasks": [5, 10]}]}, "expected one number of tasks"),
+        ({"datasets": ["a"], "learners": [{"name": "gddsg", "protocol": []}]}, "protocol is []"),
+        ({"datasets": ["a"], "learners": [{"name": "x", "method": 3}]}, "method is 3"),
+        ({"datasets": ["a"], "learners": [{"name": "x", "method": "os:sep.x"}]}, "there is no 'x' in os"),
+        (
+            {"datasets": ["a"], "learners": [{"name": "gddsg", "parameters": {"rank": date(2020, 1, 1)}}]},
+            "'rank' is dat",
+        ),
+        ({"datasets": ["a"], "learners": [{"name": "gddsg", "parameters": {"rank": float("inf")}}]}, "'rank' is inf"),
+        ("text", "expected a table"),
+        ({"datasets": ["a"], "blur": 2}, "blur is 2; expected a number from 0 to 0.9"),
         ({"datasets": ["a"], "imbalance": "much"}, "imbalance"),
         ({"datasets": ["a"], "kinds": ["film"]}, "t-SNE"),
         ({"datasets": ["a"], "learners": ["magic"]}, "no learner 'magic'"),
@@ -72,6 +108,29 @@ def test_what_is_wrong_is_said(table, message):
     assert message in str(caught.value)
 
 
+def test_runs_are_counted_without_planning_them():
+    table = {
+        "datasets": ["a", "b"],
+        "kinds": ["stream", "split"],
+        "parts": [2, 3],
+        "tasks": [5, [1, 2]],
+        "learners": ["gddsg", {"name": "ranpac", "orders": 4, "tasks": 3}],
+    }
+    experiment = experiment_from("small", table)
+    assert number_of_runs(experiment) == len(list(planned_runs(experiment))) == 2 * 3 * (2 + 4)
+
+
+def test_so_many_orders_are_so_many():
+    assert len(set(seeds(3000))) == 3000
+
+
+def test_a_module_that_ends_python_while_it_is_imported_is_an_error(tmp_path, monkeypatch):
+    (tmp_path / "leaving_module.py").write_text("import sys; sys.exit(3)")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(DataError, match="SystemExit: 3"):
+        experiment_from("x", {"datasets": ["a"], "learners": ["leaving_module:X"]})
+
+
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(DataError, match="gddsg bench list"):
         read_experiment(tmp_path / "none.toml")
@@ -82,6 +141,13 @@ def test_files_that_cannot_be_read(tmp_path):
     broken.write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match="TOML"):
         read_experiment(broken)
+    for content in ("a = " + "[" * 50_000, "a = " + "{a = " * 5000, f"seed = {'9' * 5000}", "\0"):
+        broken.write_text(content)
+        with pytest.raises(DataError, match="cannot be read as TOML"):
+            read_experiment(broken)
+    for path in (Path("/dev/zero"), Path("a\0b"), tmp_path):
+        with pytest.raises(DataError, match="cannot be read as TOML"):
+            read_experiment(path)
     broken.write_text('datasets = ["a"]\nfoo = 1')
     with pytest.raises(DataError, match=r"broken\.toml: 'foo'"):
         read_experiment(broken)

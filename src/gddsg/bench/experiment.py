@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from itertools import product
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice, product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 from gddsg.bench.findings import FINDINGS
-from gddsg.bench.methods import check_parameters, learner_class
+from gddsg.bench.json_values import Between, short, value_of
+from gddsg.bench.methods import check_parameters
 from gddsg.errors import DataError
 from gddsg.evaluation.protocol import HONEST, PROTOCOLS
 from gddsg.learners import LEARNERS
 
 PAPER_SEEDS = (1993, 2024, 4202)
 """The class orders of the paper's main table."""
+
+MOST_RUNS = 100_000
+"""An experiment that makes more runs is refused: nobody lives to see its end."""
+
+_LARGEST_FILE = 1_000_000
+_MOST_ENTRIES = 10_000
+_MOST_CLASSES = 10**6
+
+T = TypeVar("T")
 
 KINDS = tuple(FINDINGS)
 ORDER_NAMES = ("hardest", "easiest", "similar together", "similar apart", "searched")
@@ -118,14 +129,15 @@ def seeds(count: int) -> tuple[int, ...]:
     Returns
     -------
     tuple of int
-        Their seeds.
+        Their seeds, each once.
 
     Examples
     --------
     >>> seeds(5)
     (1993, 2024, 4202, 0, 1)
     """
-    return (*PAPER_SEEDS, *range(max(count - len(PAPER_SEEDS), 0)))[:count]
+    others = (seed for seed in range(count) if seed not in PAPER_SEEDS)
+    return tuple(islice(chain(PAPER_SEEDS, others), count))
 
 
 def read_experiment(path: Path) -> Experiment:
@@ -147,15 +159,25 @@ def read_experiment(path: Path) -> Experiment:
         If the file cannot be read; it says what is wrong with it.
     """
     try:
-        table = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        table = tomllib.loads(_text(Path(path)))
     except FileNotFoundError as error:
         raise DataError(f"There is no experiment file {path}. `gddsg bench list` shows those there are.") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except RecursionError:  # its own trace would fill pages
+        raise DataError(f"{path} cannot be read as TOML: it is nested too deeply. Mend the file.") from None
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read as TOML: {error}. Mend the file.") from error
     try:
         return experiment_from(Path(path).stem, table)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(_LARGEST_FILE + 1)
+    if len(content) > _LARGEST_FILE:
+        raise ValueError(f"it has more than {_LARGEST_FILE} bytes")
+    return content.decode()
 
 
 def experiment_from(name: str, table: Mapping[str, Any]) -> Experiment:
@@ -178,18 +200,9 @@ def experiment_from(name: str, table: Mapping[str, Any]) -> Experiment:
     DataError
         If something in the table is wrong.
     """
-    allowed = {one.name for one in fields(Experiment)} - {"name"}
-    _refuse_unknown(table, allowed, "an experiment")
-    values: dict[str, Any] = {**table}
-    values["datasets"] = _strings(table, "datasets")
-    values |= {key: _strings(table, key) for key in ("backbones", "kinds") if key in table}
-    if "orders" in table:
-        values["orders"] = _orders(table["orders"])
-    if "tasks" in table:
-        values["tasks"] = _tasks(table["tasks"])
-    values |= {key: _counts(table[key], key) for key in ("lengths", "parts") if key in table}
-    values["learners"] = tuple(_learner(entry) for entry in table.get("learners", _incremental()))
-    experiment = Experiment(name=name, **values)
+    _refuse_unknown(table, _EXPERIMENT_KEYS, "an experiment")
+    given = {"datasets": None, "learners": _incremental(), **table}
+    experiment = Experiment(_name(name, "name"), **{key: _EXPERIMENT_KEYS[key](given[key], key) for key in given})
     _check(experiment)
     return experiment
 
@@ -198,84 +211,172 @@ def _incremental() -> list[str]:
     return [name for name, cls in LEARNERS.items() if cls.incremental]
 
 
-def _refuse_unknown(table: Mapping[str, Any], allowed: set[str], what: str) -> None:
-    unknown = sorted(set(table) - allowed)
+def _refuse_unknown(table: Any, allowed: Collection[str], what: str) -> None:
+    if not isinstance(table, Mapping):
+        raise DataError(f"{short(table)} was given for {what}; expected a table.")
+    unknown = sorted(set(table) - set(allowed))
     if unknown:
-        raise DataError(f"{unknown[0]!r} is no key of {what}; those are {', '.join(sorted(allowed))}.")
+        raise DataError(f"{short(unknown[0])} is no key of {what}; those are {', '.join(sorted(allowed))}.")
 
 
-def _strings(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    value = table.get(key)
+# Readers of keys: each takes a value of TOML and the name of the key, and gives what an experiment holds.
+
+
+def _reader(wanted: Any) -> Reader:
+    def read(value: Any, key: str) -> Any:
+        value_of(value, wanted, key)
+        return value  # as it was written: ids of recorded runs tell 10 from 10.0
+
+    return read
+
+
+def _name(value: Any, key: str) -> str:
+    name: str = value_of(value, str, key)
+    if "\0" in name or not name.strip():
+        raise DataError(f"{key} = {short(name)} was given; expected text that is not empty and has no null character.")
+    return name
+
+
+def _list(value: Any, key: str) -> list[Any]:
+    """The entries of a list, or a single one; at least one and not too many."""
+    entries = value if isinstance(value, list) else [value]
+    if not 1 <= len(entries) <= _MOST_ENTRIES:
+        raise DataError(f"{key} has {len(entries)} entries; expected from 1 to {_MOST_ENTRIES}.")
+    return entries
+
+
+def _distinct(found: Iterable[T], key: str) -> tuple[T, ...]:
+    counts = Counter(found)
+    twice = next((one for one, count in counts.items() if count > 1), None)
+    if twice is not None:
+        raise DataError(f"{key} has {short(twice)} more than once; expected each entry once.")
+    return tuple(counts)
+
+
+def _names(value: Any, key: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
-        raise DataError(f"{key} = {value!r} was given; expected a list of names, such as [{'cub200'!r}].")
-    return tuple(value)
+        raise DataError(f"{key} = {short(value)} was given; expected a list of names, such as [{'cub200'!r}].")
+    return _distinct((_name(one, key) for one in _list(value, key)), key)
 
 
-def _orders(value: Any) -> tuple[int | str, ...]:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+def _orders(value: Any, key: str) -> tuple[int | str, ...]:
+    if _is_whole(value) and 1 <= value <= _MOST_ENTRIES:
         return seeds(value)
-    if isinstance(value, list) and value and all(_is_order(one) for one in value):
-        return tuple(value)
+    if isinstance(value, list) and value and all(map(_is_order, _list(value, key))):
+        return _distinct(value, key)
     raise DataError(
-        f"orders = {value!r} was given; expected how many, or a list of seeds and of {', '.join(ORDER_NAMES)}."
+        f"{key} = {short(value)} was given; expected how many, from 1 to {_MOST_ENTRIES}, or a list of seeds below "
+        f"2³² and of {', '.join(ORDER_NAMES)}."
     )
 
 
 def _is_order(value: Any) -> bool:
-    return value in ORDER_NAMES or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**32)
+    return value in ORDER_NAMES if isinstance(value, str) else _is_whole(value) and 0 <= value < 2**32
 
 
-def _tasks(value: Any) -> tuple[int | tuple[int, ...], ...]:
-    entries = value if isinstance(value, list) else [value]
-    found = tuple(tuple(entry) if isinstance(entry, list) else entry for entry in entries)
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _tasks(value: Any, key: str) -> tuple[int | tuple[int, ...], ...]:
+    found = tuple(tuple(_list(entry, key)) if isinstance(entry, list) else entry for entry in _list(value, key))
     numbers = [n for entry in found for n in (entry if isinstance(entry, tuple) else (entry,))]
-    if not numbers or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in numbers):
-        raise DataError(f"tasks = {value!r} was given; expected a number of tasks, or a list of lists of sizes.")
-    return found
+    if not all(_is_whole(n) and 1 <= n <= _MOST_CLASSES for n in numbers):
+        raise DataError(
+            f"{key} = {short(value)} was given; expected a number of tasks from 1 to {_MOST_CLASSES}, or a list of "
+            "lists of sizes."
+        )
+    return _distinct(found, key)
+
+
+def _own_tasks(value: Any, key: str) -> int | tuple[int, ...]:
+    found = _tasks(value, key)
+    if len(found) > 1:
+        raise DataError(
+            f"{key} = {short(value)} was given for a learner; expected one number of tasks, or one list of sizes in a "
+            "list. List the learner twice, under two names, to have both."
+        )
+    return found[0]
 
 
 def _counts(value: Any, key: str) -> tuple[int, ...]:
-    entries = value if isinstance(value, list) else [value]
-    if not entries or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in entries):
-        raise DataError(f"{key} = {value!r} was given; expected a whole number from 1, or a list of them.")
-    return tuple(entries)
+    entries = _list(value, key)
+    if not all(_is_whole(n) and 1 <= n <= _MOST_CLASSES for n in entries):
+        raise DataError(
+            f"{key} = {short(value)} was given; expected a whole number from 1 to {_MOST_CLASSES}, or a list of them."
+        )
+    return _distinct(entries, key)
+
+
+def _learners(value: Any, key: str) -> tuple[LearnerSpec, ...]:
+    if not isinstance(value, list):
+        raise DataError(f"{key} = {short(value)} was given; expected a list of names, and of tables with a name.")
+    found = tuple(_learner(entry) for entry in _list(value, key))
+    (name, count), *_ = Counter(spec.name for spec in found).most_common(1)
+    if count > 1:
+        raise DataError(f"Two learners are called {short(name)}; give each a name of its own.")
+    return found
 
 
 def _learner(entry: Any) -> LearnerSpec:
     table: dict[str, Any] = {"name": entry} if isinstance(entry, str) else entry
     if not isinstance(table, dict) or not isinstance(table.get("name"), str):
-        raise DataError(f"The learner {entry!r} was given; expected a name, or a table with a name.")
-    _refuse_unknown(table, {one.name for one in fields(LearnerSpec)}, "a learner")
-    values = {"method": table["name"], **table}
-    if "orders" in table:
-        values["orders"] = _orders(table["orders"])
-    if "tasks" in table:
-        values["tasks"] = _tasks(table["tasks"])[0]
-    spec = LearnerSpec(**values)
-    _check_learner(spec)
+        raise DataError(f"The learner {short(entry)} was given; expected a name, or a table with a name.")
+    _refuse_unknown(table, _LEARNER_KEYS, "a learner")
+    given = {"method": table["name"], **table}
+    spec = LearnerSpec(**{key: _LEARNER_KEYS[key](given[key], key) for key in given})
+    if spec.protocol not in PROTOCOLS:
+        raise DataError(f"There is no protocol {short(spec.protocol)}; those are {', '.join(PROTOCOLS)}.")
+    check_parameters(spec.method, spec.parameters)
     return spec
 
 
-def _check_learner(spec: LearnerSpec) -> None:
-    learner_class(spec.method)
-    if spec.protocol not in PROTOCOLS:
-        raise DataError(f"There is no protocol {spec.protocol!r}; those are {', '.join(PROTOCOLS)}.")
-    if not isinstance(spec.parameters, Mapping):
-        raise DataError(f"parameters = {spec.parameters!r} was given; expected a table, such as {{ rank = 32 }}.")
-    check_parameters(spec.method, spec.parameters)
+def _parameters(value: Any, key: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise DataError(f"{key} = {short(value)} was given; expected a table, such as {{ rank = 32 }}.")
+    found: Mapping[str, Any] = value_of(value, Mapping[str, Any], key)
+    return found
+
+
+Reader = Callable[[Any, str], Any]
+
+_EXPERIMENT_KEYS: dict[str, Reader] = {
+    "datasets": _names,
+    "learners": _learners,
+    "title": _reader(str),
+    "description": _reader(str),
+    "kinds": _names,
+    "backbones": _names,
+    "tasks": _tasks,
+    "lengths": _counts,
+    "base": _reader(Annotated[int, Between(0, _MOST_CLASSES)]),
+    "orders": _orders,
+    "parts": _counts,
+    "blur": _reader(Annotated[float, Between(0, 0.9)]),
+    "imbalance": _reader(Annotated[float, Between(1, 1e6)]),
+    "search_steps": _reader(Annotated[int, Between(1, 10**6)]),
+    "seed": _reader(Annotated[int, Between(0, 2**32 - 1)]),
+}
+_LEARNER_KEYS: dict[str, Reader] = {
+    "name": _name,
+    "method": _name,
+    "parameters": _parameters,
+    "protocol": _name,
+    "orders": _orders,
+    "tasks": _own_tasks,
+    "only_last": _reader(bool),
+}
 
 
 def _check(experiment: Experiment) -> None:
     if not set(experiment.kinds) <= set(KINDS):
-        raise DataError(f"kinds = {list(experiment.kinds)!r} was given; expected some of {', '.join(KINDS)}.")
-    names = [spec.name for spec in experiment.learners]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DataError(f"Two learners are called {twice[0]!r}; give each a name of its own.")
-    for key, low, high in (("blur", 0.0, 0.9), ("imbalance", 1.0, 1e6), ("base", 0, 10**6), ("search_steps", 1, 10**6)):
-        value = getattr(experiment, key)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise DataError(f"{key} = {value!r} was given; expected a number from {low:g} to {high:g}.")
+        raise DataError(f"kinds = {short(list(experiment.kinds))} was given; expected some of {', '.join(KINDS)}.")
+    runs = number_of_runs(experiment)
+    if runs > MOST_RUNS:
+        raise DataError(
+            f"This makes {runs} runs; expected at most {MOST_RUNS}. Leave out data sets, backbones, learners, orders "
+            "or tasks, or make two experiments of it."
+        )
     _check_kinds(experiment)
 
 
@@ -290,7 +391,7 @@ def _check_kinds(experiment: Experiment) -> None:
     told = [spec.name for spec in experiment.learners if spec.protocol != HONEST.name]
     if others and told:
         raise DataError(
-            f"kinds = {others!r} was given with a protocol for {told[0]!r}; expected none, since only streams are "
+            f"kinds = {others!r} was given with a protocol for {short(told[0])}; expected none, since only streams are "
             "asked by protocols. Leave it out, or run an experiment of its own."
         )
     if experiment.lengths and experiment.base:
@@ -350,9 +451,8 @@ def planned_runs(experiment: Experiment) -> Iterator[Run]:
     for dataset, backbone, spec, kind in product(
         experiment.datasets, experiment.backbones, experiment.learners, experiment.kinds
     ):
-        orders = experiment.orders if spec.orders is None else spec.orders
         parts = experiment.parts if kind == "split" else (None,)
-        for (n_tasks, length), order, n_parts in product(_cuts(experiment, spec), orders, parts):
+        for (n_tasks, length), order, n_parts in product(_cuts(experiment, spec), _own_orders(experiment, spec), parts):
             yield Run(
                 experiment=experiment.name,
                 kind=kind,
@@ -369,6 +469,29 @@ def planned_runs(experiment: Experiment) -> Iterator[Run]:
                 length=length,
                 parts=n_parts,
             )
+
+
+def number_of_runs(experiment: Experiment) -> int:
+    """How many runs an experiment makes, counted without planning them.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        What is to be run.
+
+    Returns
+    -------
+    int
+        As many as :func:`planned_runs` yields.
+    """
+    places = len(experiment.datasets) * len(experiment.backbones)
+    parts = sum(len(experiment.parts) if kind == "split" else 1 for kind in experiment.kinds)
+    streams = sum(len(_cuts(experiment, spec)) * len(_own_orders(experiment, spec)) for spec in experiment.learners)
+    return places * parts * streams
+
+
+def _own_orders(experiment: Experiment, spec: LearnerSpec) -> tuple[int | str, ...]:
+    return experiment.orders if spec.orders is None else spec.orders
 
 
 def _cuts(experiment: Experiment, spec: LearnerSpec) -> list[tuple[int | tuple[int, ...], int | None]]:

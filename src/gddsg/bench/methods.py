@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from gddsg.bench.json_values import short
 from gddsg.errors import DataError
 from gddsg.evaluation.released import ReleasedRecipe
 from gddsg.learners import LEARNERS
@@ -56,14 +57,14 @@ def learner_class(method: str) -> type[Any]:
     installed = _installed()
     if method not in installed:
         raise DataError(
-            f"There is no learner {method!r}; those are {', '.join([*METHODS, *installed])}. A learner of your own is "
-            "named by module:Class."
+            f"There is no learner {short(method)}; those are {', '.join([*METHODS, *installed])}. One of your own "
+            "is named by module:Class."
         )
     try:
         return _checked(method, installed[method].load())
-    except (ImportError, AttributeError) as error:
+    except (Exception, SystemExit) as error:  # whatever a stranger's module raises while it is imported
         raise DataError(
-            f"The learner {method!r}, which an installed package names as {installed[method].value}, cannot be "
+            f"The learner {short(method)}, which an installed package names as {installed[method].value}, cannot be "
             f"imported: {type(error).__name__}: {error}. Mend or remove that package."
         ) from error
 
@@ -110,7 +111,8 @@ def check_parameters(method: str, parameters: Mapping[str, Any]) -> None:
     unknown = sorted(set(parameters) - set(named))
     if unknown and not open_ended:
         raise DataError(
-            f"{method} has no parameter {unknown[0]!r}; those are {', '.join(named) or 'none'}. Correct its parameters."
+            f"{method} has no parameter {short(unknown[0])}; those are {', '.join(named) or 'none'}. Correct its "
+            "parameters."
         )
     missing = [name for name in named if known[name].default is inspect.Parameter.empty]
     missing = [name for name in missing if name not in (*parameters, "seed")]
@@ -122,7 +124,13 @@ def check_parameters(method: str, parameters: Mapping[str, Any]) -> None:
 
 
 def _parameters(cls: type[Any]) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(cls).parameters
+    try:
+        return inspect.signature(cls).parameters
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"The parameters of {cls.__name__} cannot be told ({error}); expected a class of learners written in "
+            "Python."
+        ) from error
 
 
 def _installed() -> dict[str, EntryPoint]:
@@ -133,17 +141,18 @@ def _attribute(method: str) -> Any:
     module_name, _, path = method.partition(":")
     try:
         found: Any = importlib.import_module(module_name)
-    except Exception as error:  # whatever a stranger's module raises while it is imported
+    except (Exception, SystemExit) as error:  # whatever a stranger's module raises while it is imported
         raise DataError(
-            f"The learner {method!r} was given, but its module cannot be imported: {type(error).__name__}: {error}. "
-            "Expected module:Class, the module installed or in the current folder."
+            f"The learner {short(method)} was given, but its module cannot be imported: {type(error).__name__}: {error}"
+            ". Expected module:Class, the module installed or in the current folder."
         ) from error
     for name in path.split("."):
         if not hasattr(found, name):
-            classes = [one for one, value in vars(found).items() if isinstance(value, type) and not one.startswith("_")]
+            known = getattr(found, "__dict__", {})
+            classes = [one for one, value in known.items() if isinstance(value, type) and not one.startswith("_")]
             raise DataError(
-                f"The learner {method!r} was given, but there is no {name!r} in {module_name}; expected one of its "
-                f"classes: {', '.join(classes) or 'it has none'}."
+                f"The learner {short(method)} was given, but there is no {name!r} in {module_name}; expected one of "
+                f"its classes: {', '.join(classes) or 'it has none'}."
             )
         found = getattr(found, name)
     return found
@@ -151,12 +160,12 @@ def _attribute(method: str) -> Any:
 
 def _checked(method: str, found: Any) -> type[Any]:
     if not isinstance(found, type):
-        raise DataError(f"The learner {method!r} is of type {type(found).__name__}; expected a class of learners.")
+        raise DataError(f"The learner {short(method)} is of type {type(found).__name__}; expected a class of learners.")
     lacking = [name for name in ("partial_fit", "predict") if not callable(getattr(found, name, None))]
     lacking += sorted(getattr(found, "__abstractmethods__", ()))
     if lacking:
         raise DataError(
-            f"The learner {method!r} has no {lacking[0]}; expected a class with partial_fit(X, y) and predict(X), such "
-            "as a subclass of gddsg.learners.Learner with all that it asks for."
+            f"The learner {short(method)} has no {lacking[0]}; expected a class with partial_fit(X, y) and predict(X), "
+            "such as a subclass of gddsg.learners.Learner with all that it asks for."
         )
     return found
