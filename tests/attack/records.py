@@ -11,9 +11,9 @@ import tomllib
 import traceback
 import warnings
 from collections import Counter
+from contextlib import ExitStack
 from copy import copy
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from unittest import mock
 
@@ -70,7 +70,7 @@ def whole_lines():
     stored = [
         json.loads(line)
         for path in sorted((EXPERIMENTS / "records").glob("*.jsonl"))
-        for line in islice(path.open("rb"), 3)
+        for line in path.read_bytes().splitlines()[:3]
     ]
     made = everything({"cifar100": 20}, ("seed 1993", "seed 2024"))
     return [*stored, *made]
@@ -207,14 +207,10 @@ def attack_records(n, seed=0):
         file, out = Path(folder) / "records.jsonl", Path(folder) / "report"
         for number in range(n):
             file.write_bytes(record_file(rng))
-            patched = mock.patch.multiple
-            drawing = (bars, curves, group_figures, maps, order_figures) if number % DRAWN_EVERY else ()
-            patches = [patched(module, render=_not_drawn) for module in drawing]
-            for patch in patches:
-                patch.start()
-            counts.update(_counted(lambda: write_report(read_records(file), out)))
-            for patch in patches:
-                patch.stop()
+            with ExitStack() as patches:
+                for module in (bars, curves, group_figures, maps, order_figures) if number % DRAWN_EVERY else ():
+                    patches.enter_context(mock.patch.object(module, "render", _not_drawn))
+                counts.update(_counted(lambda: write_report(read_records(file), out)))
     return dict(counts)
 
 

@@ -192,6 +192,14 @@ def test_a_metric_that_is_not_defined_is_left_out(root, tmp_path, monkeypatch):
     assert record.found.metrics["ECE"] == 10.0
 
 
+def test_a_metric_that_no_record_can_hold_is_a_failure(root, tmp_path, monkeypatch):
+    monkeypatch.setattr("gddsg.bench.execution.closing_metrics", lambda *_: {"mine": float("inf")})
+    out = tmp_path / "records.jsonl"
+    assert run_experiment(small(orders=1), out, root, workers=0).failed == 1
+    (record,) = read_records(out)
+    assert record.error.startswith("ValueError")
+
+
 def test_a_learner_that_raises_stops_nobody_else(root, tmp_path):
     learners = [{"name": "broken", "method": "gddsg", "parameters": {"rank": -1}}, "simplecil"]
     out = tmp_path / "records.jsonl"
@@ -202,6 +210,143 @@ def test_a_learner_that_raises_stops_nobody_else(root, tmp_path):
     assert broken.found is None
     assert fine.found.metrics["A_N"] > 50
     assert run_experiment(small(learners=learners, orders=1), out, root, workers=0).failed == 1  # tried again
+
+
+ODD = """
+import os, sys
+import numpy as np
+from gddsg import SimpleCIL
+
+
+class Odd(SimpleCIL):
+    def predict(self, inputs):
+        return getattr(self, self.answer)(super().predict(inputs))
+
+
+def odd(name, answer):
+    globals()[name] = type(name, (Odd,), {"answer": "own", "own": lambda self, labels: answer(labels)})
+
+
+def exits(labels):
+    sys.exit("enough")
+
+
+def interrupts(labels):
+    raise KeyboardInterrupt
+
+
+class Mute(BaseException):
+    def __str__(self):
+        raise ValueError
+
+
+def mute(labels):
+    raise Mute
+
+
+def halves(labels):
+    raise ValueError(chr(0xD800))
+
+
+def prints(labels):
+    os.write(1, b"\\xff\\0{]" * 1000)
+    return labels
+
+
+odd("Exits", exits)
+odd("Interrupts", interrupts)
+odd("MuteError", mute)
+odd("Halves", halves)
+odd("Prints", prints)
+odd("Column", lambda labels: labels[:, None])
+odd("Short", lambda labels: labels[1:])
+odd("Nothing", lambda labels: None)
+odd("Strangers", lambda labels: labels - 5)
+
+
+class Heavy(SimpleCIL):
+    def state_bytes(self):
+        return 10**30
+"""
+
+
+@pytest.fixture
+def odd_learners(tmp_path, monkeypatch):
+    (tmp_path / "odd_learners.py").write_text(ODD)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("Exits", "SystemExit: enough"),
+        ("MuteError", "Mute"),
+        ("Halves", r"ValueError: \ud800"),
+        ("Column", "InputError: Labels"),
+        ("Short", "InputError: Labels"),
+        ("Nothing", "InputError: Labels"),
+        ("Heavy", "InputError: metrics: state_MB is 1e+24"),
+    ],
+)
+def test_a_learner_that_misbehaves_stops_nobody_else(root, tmp_path, odd_learners, name, reason):
+    out = tmp_path / "records.jsonl"
+    learners = [f"odd_learners:{name}", "simplecil"]
+    assert run_experiment(small(learners=learners, orders=1), out, root, workers=0).failed == 1
+    odd, fine = read_records(out)
+    assert odd.error.startswith(reason)
+    assert fine.found.metrics["A_N"] > 50
+
+
+def test_what_would_end_a_process_ends_only_its_run(root, tmp_path, odd_learners):
+    out = tmp_path / "records.jsonl"
+    learners = [*(f"odd_learners:{name}" for name in ("Exits", "Interrupts", "Prints")), "simplecil"]
+    assert run_experiment(small(learners=learners, orders=1), out, root, workers=2).failed == 2
+    errors = [record.error for record in read_records(out)]
+    assert errors == ["SystemExit: enough", "KeyboardInterrupt: ", "", ""]
+
+
+def test_a_label_that_is_no_class_is_wrong_under_its_own_name(root, tmp_path, odd_learners):
+    out = tmp_path / "records.jsonl"
+    assert run_experiment(small(learners=["odd_learners:Strangers"], orders=1), out, root, workers=0).failed == 0
+    (record,) = read_records(out)
+    taken = {name for _, name, _ in record.found.confusions}
+    assert taken & {"-1", "-2", "-3", "-4", "-5"}
+
+
+def test_parameters_that_ask_for_too_much_are_failures(root, tmp_path):
+    out = tmp_path / "records.jsonl"
+    learners = [
+        {"name": f"{method} {value}", "method": method, "parameters": {"projection_dim": value}}
+        for method in ("gddsg", "ranpac")
+        for value in (10**12, 2**62, "x", [1], -1, True, 1.5)
+    ]
+    assert run_experiment(small(learners=learners, orders=1), out, root, workers=0).failed == len(learners)
+
+
+def test_a_data_set_of_an_impossible_name_stops_nobody_else(root, tmp_path):
+    out = tmp_path / "records.jsonl"
+    long = ["x" * 300, "x" * 300 + ".npz"]
+    report = run_experiment(small(datasets=["circles", *long], orders=1), out, root, workers=0)
+    assert (report.runs, report.failed) == (3, 2)
+
+
+def test_records_that_cannot_be_anywhere_are_an_error_that_helps(root, tmp_path):
+    (tmp_path / "file").write_text("")
+    for out in (
+        tmp_path / "file" / "records.jsonl",
+        tmp_path / "file" / "below" / "records.jsonl",
+        tmp_path,
+        Path("/proc/records.jsonl"),
+        Path("/proc/below/records.jsonl"),
+        tmp_path / ("x" * 300),
+        tmp_path / "a\0b",
+        Path(),
+        Path("/"),
+        Path("/dev/full"),
+    ):
+        with pytest.raises(DataError, match="cannot be written"):
+            run_experiment(small(orders=1), out, root, workers=0)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_data_set_that_is_missing_stops_nobody_else(root, tmp_path):

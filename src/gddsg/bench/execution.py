@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
@@ -21,7 +21,7 @@ from gddsg.bench.measurements import MEASUREMENTS, Setting
 from gddsg.bench.memory import measure_memory
 from gddsg.bench.methods import learner_class, new_learner
 from gddsg.bench.pictures import draw
-from gddsg.bench.record import Head, Record
+from gddsg.bench.record import Head, Record, record_from_json, record_to_json
 from gddsg.core.label import Label
 from gddsg.data import Dataset, FeatureDataset, InputDataset, Stream, class_prototypes, class_stream, task_sizes
 from gddsg.data.orders import (
@@ -34,6 +34,7 @@ from gddsg.data.orders import (
 from gddsg.evaluation import metrics
 from gddsg.evaluation.protocol import PROTOCOLS, StepResult, closing_metrics, evaluate_stream
 
+_LONGEST = 10_000
 _PACKAGES = ("gddsg", "numpy", "torch", "scikit-learn", "scipy", "lightgbm", "umap-learn")
 
 
@@ -77,9 +78,41 @@ def execute(run: Run, source: FeatureSource, head: Head) -> Record:
         What was found, or why nothing was.
     """
     try:
-        return Record(head, _found(run, source))
-    except Exception as error:  # whatever it is, the other runs go on
-        return Record(head, None, f"{type(error).__name__}: {error}", traceback.format_exc(limit=-4))
+        return _written_and_read(Record(head, _found(run, source)))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever it is, a call of sys.exit too, the other runs go on
+        return failed_record(head, error)
+
+
+def _written_and_read(record: Record) -> Record:
+    """The record as a report will read it: a learner that answers with what no record holds has failed."""
+    return record_from_json(json.loads(json.dumps(record_to_json(record), allow_nan=False)), "What was measured")
+
+
+def failed_record(head: Head, error: BaseException) -> Record:
+    """The record of a run that failed.
+
+    Parameters
+    ----------
+    head : Head
+        What identifies it.
+    error : BaseException
+        Why.
+
+    Returns
+    -------
+    Record
+        With the reason in words.
+    """
+    try:
+        reason = f"{type(error).__name__}: {error}"
+    except Exception:  # a stranger's exception may be unable to say what it is about
+        reason = type(error).__name__
+    trace = "".join(traceback.format_exception(error, limit=-4)) if error.__traceback__ else ""
+    return Record(
+        head, None, *(text.encode("utf-8", "backslashreplace").decode()[:_LONGEST] for text in (reason, trace))
+    )
 
 
 @lru_cache(maxsize=1)
@@ -170,8 +203,10 @@ def _measured(run: Run, features: FeatureDataset, data: Dataset) -> StreamFindin
     )
 
 
-def _names(data: Dataset) -> Any:
-    return lambda label: label if isinstance(label, str) else data.classes[label]
+def _names(data: Dataset) -> Callable[[Any], str]:
+    """Names of labels; one that is no class of the data set, which a learner may predict, is its own name."""
+    n_classes = len(data.classes)
+    return lambda label: data.classes[label] if isinstance(label, int) and 0 <= label < n_classes else str(label)
 
 
 def _new_learner(run: Run) -> Any:

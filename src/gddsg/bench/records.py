@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -117,15 +120,26 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder that the records are to be in.
+    """Make the folder that the records are to be in, and see that they can be: better now than after hours of runs.
 
     Parameters
     ----------
     path : Path
         The file of the records.
+
+    Raises
+    ------
+    DataError
+        If the folder cannot be made or written to, or there is something else than a file.
     """
+    path = Path(path)
     with _written(path):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise OSError(errno.EINVAL, "it is a folder, device or pipe, not a plain file")
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
 
 
 @contextmanager
@@ -133,9 +147,10 @@ def _written(path: Path) -> Iterator[None]:
     """A full disk or a folder one may not write to is said in so many words; whole lines that are there stay."""
     try:
         yield
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a ValueError: no file can be called that
+        reason = getattr(error, "strerror", None) or error
         raise DataError(
-            f"The records {path} cannot be written ({error.strerror}). What is in them is kept; make room, or name "
+            f"The records {path} cannot be written ({reason}). What is in them is kept; make room, or name "
             "another file with --out, and start again."
         ) from error
 

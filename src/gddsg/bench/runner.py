@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -14,12 +13,13 @@ from filelock import FileLock, Timeout
 
 from gddsg.backbones.base import available_cores
 from gddsg.bench.datasets import FeatureSource, locate
-from gddsg.bench.execution import execute, run_head
+from gddsg.bench.execution import execute, failed_record, run_head
 from gddsg.bench.experiment import Experiment, Run, planned_runs
 from gddsg.bench.processes import process_pool
 from gddsg.bench.record import Head, Record
 from gddsg.bench.records import append_record, make_folder, read_records, write_records
-from gddsg.errors import DataError, GddsgError
+from gddsg.bench.revision import code_revision
+from gddsg.errors import DataError
 from gddsg.photos.threads import Progress
 from gddsg.working_folder import working_folder
 
@@ -120,6 +120,11 @@ def _sole_writer(out: Path) -> Iterator[None]:
         lock.acquire(timeout=0)
     except Timeout as error:
         raise DataError(f"Another process is writing to {out}. Wait for it, or name another file.") from error
+    except OSError as error:
+        raise DataError(
+            f"The records {out} cannot be locked ({error.strerror or error}). Expected a file in a folder you may "
+            "write to; name another with --out."
+        ) from error
     try:
         yield
     finally:
@@ -130,21 +135,21 @@ def _jobs(
     experiment: Experiment, root: Path, work: Path, embedding: Progress | None
 ) -> tuple[list[_Job], list[Record]]:
     """What is to be run, and records of what cannot be, since its data are missing."""
-    sources: dict[tuple[str, str], FeatureSource | GddsgError] = {}
+    sources: dict[tuple[str, str], FeatureSource | Exception] = {}
     jobs, lost, revision = [], [], code_revision()
     for run in planned_runs(experiment):
         place = (run.dataset, run.backbone)
         if place not in sources:
             try:
                 sources[place] = locate(*place, root, work, embedding)
-            except GddsgError as error:
+            except Exception as error:  # whatever is wrong with one data set, the others are run
                 sources[place] = error
         source = sources[place]
         if isinstance(source, FeatureSource):
             jobs.append(_Job(run, source, run_head(run, source, revision)))
         else:
             nowhere = FeatureSource(Path(run.dataset).stem, run.backbone, Path(), "")
-            lost.append(Record(run_head(run, nowhere, revision), error=f"{type(source).__name__}: {source}"))
+            lost.append(failed_record(run_head(run, nowhere, revision), source))
     return jobs, lost
 
 
@@ -165,7 +170,7 @@ def _executed(jobs: Sequence[_Job], workers: int) -> Iterator[Record]:
                         waiting.pop(0)  # not before: a broken pool takes nothing
                     finished, _ = wait(under_way, return_when=FIRST_COMPLETED)
                     for future in finished:
-                        record = future.result()
+                        record = _record(future, under_way[future])
                         del under_way[future]
                         yield record
             except BrokenProcessPool:
@@ -177,28 +182,15 @@ def _executed(jobs: Sequence[_Job], workers: int) -> Iterator[Record]:
 def _alone(job: _Job) -> Record:
     with process_pool(1) as pool:
         try:
-            return pool.submit(execute, job.run, job.source, job.head).result()
+            return _record(pool.submit(execute, job.run, job.source, job.head), job)
         except BrokenProcessPool:
             reason = "the process of this run died twice, most likely for want of memory"
             return Record(job.head, error=f"BrokenProcessPool: {reason}")
 
 
-def code_revision() -> str:
-    """The commit this code is from.
-
-    Returns
-    -------
-    str
-        With a mark where the code was changed since; empty outside a checkout.
-    """
-    folder = Path(__file__).parent
-    try:
-        head = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=folder, capture_output=True, text=True)
-        changes = subprocess.run(
-            ["git", "status", "--porcelain", "--", "."], cwd=folder, capture_output=True, text=True
-        )
-    except OSError:  # no git here
-        return ""
-    if head.returncode:
-        return ""
-    return head.stdout.strip() + ("+changes" if changes.stdout.strip() else "")
+def _record(future: Future[Record], job: _Job) -> Record:
+    """The record of a run, also where a learner raised what is meant to end a process; a dead process is raised."""
+    error = future.exception()  # waits for the run; asked for rather than raised, lest it end this process, too
+    if isinstance(error, BrokenProcessPool):
+        raise error
+    return future.result() if error is None else failed_record(job.head, error)
