@@ -1,22 +1,17 @@
-"""Damaged records and experiments by the thousand: each is read and reported on, or refused in words.
-
-``python -m tests.attack.records 1000`` tells how many of each there were; foreign exceptions have to be 0.
-"""
+"""Damaged records and experiments by the thousand: each is read and reported on, or refused in words."""
 
 import json
 import random
-import sys
 import tempfile
 import tomllib
-import traceback
 import warnings
-from collections import Counter
 from contextlib import ExitStack
 from copy import copy
 from functools import lru_cache
 from pathlib import Path
 from unittest import mock
 
+from tests.attack.counts import Counts
 from tests.report.benchmark.synthetic import HOSTILE, everything
 
 from gddsg.bench import experiment_files, experiment_from, read_experiment, read_records
@@ -183,26 +178,22 @@ def _not_drawn(figure, name, alt):
     return Picture(name, alt, "<svg >", b"")
 
 
-def _outcome(attempt):
-    """``fine``, ``refused``, or the foreign exception by name, with its trace on stderr."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
+def _try(attempt, counts):
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
             attempt()
-        except DataError:
-            return "refused"
-        except BaseException as error:
-            traceback.print_exc(limit=-5)
-            return f"foreign: {type(error).__name__}"
-    return "fine"
+    except DataError:
+        counts.count("refused")
+    except Exception as error:
+        counts.fail(f"{type(error).__name__}: {str(error)[:200]}")
+    else:
+        counts.count("accepted")
 
 
 def attack_records(n, seed=0):
-    """Read ``n`` damaged files and report on what was accepted.
-
-    Returns how many were ``fine`` and ``refused``, and how many gave a foreign exception.
-    """
-    rng, counts = random.Random(seed), Counter(fine=0, refused=0, foreign=0)
+    """Read ``n`` damaged files and report on what was accepted."""
+    rng, counts = random.Random(seed), Counts()
     with tempfile.TemporaryDirectory() as folder:
         file, out = Path(folder) / "records.jsonl", Path(folder) / "report"
         for number in range(n):
@@ -210,13 +201,8 @@ def attack_records(n, seed=0):
             with ExitStack() as patches:
                 for module in (bars, curves, group_figures, maps, order_figures) if number % DRAWN_EVERY else ():
                     patches.enter_context(mock.patch.object(module, "render", _not_drawn))
-                counts.update(_counted(lambda: write_report(read_records(file), out)))
-    return dict(counts)
-
-
-def _counted(attempt):
-    outcome = _outcome(attempt)
-    return ["foreign", outcome] if outcome.startswith("foreign") else [outcome]
+                _try(lambda: write_report(read_records(file), out), counts)
+    return counts
 
 
 EXPERIMENT = {
@@ -245,8 +231,8 @@ TOML_TEXT = (
 
 
 def attack_experiments(n, seed=0):
-    """Read ``n`` damaged experiments, plan the runs of those accepted, and count as `attack_records` does."""
-    rng, counts = random.Random(seed), Counter(fine=0, refused=0, foreign=0)
+    """Read ``n`` damaged experiments, and plan the runs of those accepted."""
+    rng, counts = random.Random(seed), Counts()
     stored = [tomllib.loads(path.read_text()) for path in experiment_files(EXPERIMENTS)]
     with tempfile.TemporaryDirectory() as folder, mock.patch(f"{__name__}.JUNK", TOML_JUNK):
         file = Path(folder) / "experiment.toml"
@@ -254,13 +240,13 @@ def attack_experiments(n, seed=0):
             if number % 5 == 0:
                 text = rng.choice(TOML_TEXT) if number % 2 else _damaged_text(rng)
                 file.write_bytes(text.encode("utf-8", "surrogatepass"))
-                counts.update(_counted(lambda: _planned(read_experiment(file))))
+                _try(lambda: _planned(read_experiment(file)), counts)
                 continue
             table = rng.choice((EXPERIMENT, *stored))
             for _ in range(rng.choice((1, 1, 2, 3))):
                 table = damaged(table, rng) if isinstance(table, dict) else table
-            counts.update(_counted(lambda table=table: _planned(experiment_from("damaged", table))))
-    return dict(counts)
+            _try(lambda table=table: _planned(experiment_from("damaged", table)), counts)
+    return counts
 
 
 def _damaged_text(rng):
@@ -276,8 +262,3 @@ def _damaged_text(rng):
 def _planned(experiment):
     for _ in planned_runs(experiment):
         pass
-
-
-if __name__ == "__main__":
-    number = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    sys.stdout.write(f"records: {attack_records(number)}\nexperiments: {attack_experiments(number)}\n")

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from gddsg.backbones.base import available_cores
 from gddsg.bench.datasets import FeatureSource, locate
@@ -20,6 +18,7 @@ from gddsg.bench.record import Head, Record
 from gddsg.bench.records import append_record, make_folder, read_records, write_records
 from gddsg.bench.revision import code_revision
 from gddsg.errors import DataError
+from gddsg.files import LockedError, locked
 from gddsg.photos.threads import Progress
 from gddsg.working_folder import working_folder
 
@@ -115,20 +114,17 @@ def _stays(record: Record, experiment: str) -> bool:
 
 @contextmanager
 def _sole_writer(out: Path) -> Iterator[None]:
-    lock = FileLock(out.with_name(f".{out.name}.lock"))
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise DataError(f"Another process is writing to {out}. Wait for it, or name another file.") from error
-    except OSError as error:
-        raise DataError(
-            f"The records {out} cannot be locked ({error.strerror or error}). Expected a file in a folder you may "
-            "write to; name another with --out."
-        ) from error
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(out, wait=False))
+        except LockedError as error:
+            raise DataError(f"Another process is writing to {out}. Wait for it, or name another file.") from error
+        except OSError as error:
+            raise DataError(
+                f"The records {out} cannot be locked ({error.strerror or error}). Expected a file in a folder you may "
+                "write to; name another with --out."
+            ) from error
         yield
-    finally:
-        lock.release()
 
 
 def _jobs(
