@@ -14,7 +14,7 @@ PHOTOS       ?= photos
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint slow bench bench-photos figures clean
+.PHONY: help demo test lint slow attack bench bench-photos figures clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ lint: $(STAMP)  ## ruff, mypy and import-linter
 
 slow: $(STAMP)  ## the tests marked slow or datasets
 	$(BIN)/pytest -m "slow or datasets" $(PYTEST_FLAGS)
+
+attack: $(STAMP)  ## kills, damage, forgery and hostile input by the thousand; under half an hour
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.attack
 
 figures: $(STAMP)  ## measure accuracy, order invariance, trust and memory on FEATURES=folder
 	$(BIN)/gddsg bench run $(FIGURES:%=experiments/%.toml) --data $(FEATURES)
