@@ -1,25 +1,26 @@
-"""A photo: the bytes of one image, its label, and the one way to turn the bytes into pixels."""
+"""A photo: the bytes of one image, and its label."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
-import io
-import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image
 
+from gddsg.data.decoding import decode, decoded_bytes
+from gddsg.data.reading import plain_size, read_plain
 from gddsg.errors import PhotoError
 
-MAX_PIXELS = 178_956_970
-"""More than this (a decompressed half gigabyte) is refused unread: a small file can claim any size."""
+MAX_FILE_BYTES = 250_000_000
+"""A file larger than this is not read: no photo is, and one that fills the memory would take all others with it."""
 
-# Formats that hold pixels and are decoded by Pillow itself; others can start programs (EPS) or hold no photo at all.
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "TGA", "ICO", "AVIF")
+_SHAPE = np.dtype("<u4")
 
 
 @dataclass(frozen=True)
@@ -53,18 +54,49 @@ class Photo:
         """A photo of pixels ``(height, width, 3)`` uint8."""
         return cls(name, label, None, pixels)
 
-    def read(self) -> bytes:
-        """The content: of the file, or of the pixels after their shape."""
+    def size(self) -> int:
+        """Bytes that :meth:`read` gives, or a :class:`PhotoError` where it would raise one."""
         if self.pixels is not None:
-            return np.array(self.pixels.shape, dtype="<u4").tobytes() + np.ascontiguousarray(self.pixels).tobytes()
+            return _SHAPE.itemsize * self.pixels.ndim + self.pixels.nbytes
         try:
-            with (self.path or Path(self.name)).open("rb", buffering=0) as file:  # half the time of read_bytes
-                return file.read()
+            return plain_size(self.path or Path(self.name), MAX_FILE_BYTES)
         except OSError as error:
-            raise PhotoError(f"{self.name}: cannot be read ({error.strerror or error})") from error
+            raise self._unreadable(error) from error
+
+    def read(self, at_most: int = MAX_FILE_BYTES) -> bytes:
+        """The content: of the file, or of the pixels after their shape.
+
+        Parameters
+        ----------
+        at_most : int
+            A larger file is refused; pixels in memory come whole.
+        """
+        if self.pixels is not None:
+            return np.array(self.pixels.shape, _SHAPE).tobytes() + np.ascontiguousarray(self.pixels).tobytes()
+        try:
+            return read_plain(self.path or Path(self.name), at_most)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        except MemoryError as error:
+            raise PhotoError(f"{self.name}: there is not enough memory to read it") from error
+
+    def decoded_bytes(self, content: bytes, at_least: int) -> int:
+        """Memory that :meth:`image` takes, about; a :class:`PhotoError` if that is too much.
+
+        Parameters
+        ----------
+        content : bytes
+            What :meth:`read` gave.
+        at_least : int
+            As for :meth:`image`.
+        """
+        if self.pixels is not None:
+            return 4 * self.pixels.nbytes // 3
+        with self._named():
+            return decoded_bytes(content, at_least)
 
     def image(self, content: bytes, at_least: int) -> Image.Image:
-        """The RGB image in what was read; see :func:`decode`.
+        """The RGB image in what was read; see :func:`gddsg.data.decoding.decode`.
 
         Parameters
         ----------
@@ -75,10 +107,19 @@ class Photo:
         """
         if self.pixels is not None:
             return Image.fromarray(self.pixels, "RGB")
-        try:
+        with self._named():
             return decode(content, at_least)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
         except PhotoError as error:
             raise PhotoError(f"{self.name}: {error}") from error.__cause__
+
+    def _unreadable(self, error: OSError) -> PhotoError:
+        remedy = "; make a smaller copy of it, or leave it out" if error.errno == errno.EFBIG else ""
+        return PhotoError(f"{self.name}: cannot be read ({error.strerror or error}){remedy}")
 
 
 def content_key(content: bytes) -> bytes:
@@ -101,62 +142,3 @@ def identify_sample(key: bytes) -> int:
         What :func:`content_key` gives.
     """
     return int.from_bytes(key[:8], "big")
-
-
-def decode(content: bytes, at_least: int = 0) -> Image.Image:
-    """An upright RGB image from the bytes of an image file, or a :class:`PhotoError`.
-
-    Of an animation it is the first frame; transparent parts become white; 16 bits become 8.
-
-    Parameters
-    ----------
-    content : bytes
-        Of the file.
-    at_least : int
-        Allows a large JPEG to be decoded at a fraction of its size, as long as no side falls below that many pixels;
-        0 forbids it.
-    """
-    if not content:
-        raise PhotoError("the file is empty")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd metadata and sizes below our own limit: the pixels decide
-            return _decode(content, at_least)
-    except PhotoError:
-        raise
-    except UnidentifiedImageError as error:
-        raise PhotoError("not an image of a known format") from error
-    except Exception as error:
-        raise PhotoError(f"damaged image ({type(error).__name__}: {error})") from error
-
-
-@cache
-def _installed_formats() -> tuple[str, ...]:
-    Image.init()
-    return tuple(name for name in _FORMATS if name in Image.OPEN)
-
-
-def _decode(content: bytes, at_least: int) -> Image.Image:
-    with Image.open(io.BytesIO(content), formats=_installed_formats()) as image:
-        width, height = image.size
-        if width * height > MAX_PIXELS:
-            raise PhotoError(f"{width} × {height} pixels; at most {MAX_PIXELS} are decoded")
-        if at_least:
-            image.draft("RGB", (at_least, at_least))
-        image.seek(0)
-        image.load()
-        return _rgb(ImageOps.exif_transpose(image))
-
-
-def _rgb(image: Image.Image) -> Image.Image:
-    if image.mode == "F":
-        raise PhotoError("pixels are floating-point numbers of unknown range; save it with 8 or 16 bits")
-    if image.mode.startswith("I"):  # 16 bits, which Pillow would clip at 255 instead of scaling
-        values = np.asarray(image).astype(np.int64)
-        shift = 8 if values.size and int(values.max()) > 255 else 0
-        return Image.fromarray((values >> shift).clip(0, 255).astype(np.uint8)).convert("RGB")
-    if image.has_transparency_data:
-        image = image.convert("RGBA")
-        white = Image.new("RGBA", image.size, "white")
-        return Image.alpha_composite(white, image).convert("RGB")
-    return image.convert("RGB")

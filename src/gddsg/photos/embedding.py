@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Container, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,13 +14,17 @@ from gddsg.backbones.base import Array, Backbone, available_cores
 from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.core.once import Lazy
 from gddsg.data.dataset import FeatureDataset, ImageDataset, Skipped
-from gddsg.data.photo import Photo, content_key, identify_sample
+from gddsg.data.decoding import MAX_DECODED_BYTES
+from gddsg.data.photo import MAX_FILE_BYTES, Photo, content_key, identify_sample
 from gddsg.errors import PhotoError
-from gddsg.photos.threads import Progress, map_in_parts
+from gddsg.photos.threads import Progress, Room, map_in_parts
 
-_READ_AT_ONCE = 8  # photos whose contents a thread holds: more of them, if large, might fill the memory
+_READ_AT_ONCE = 8  # photos whose contents a thread holds, fewer where there is no room for them
 _KEPT_AT_ONCE = 128  # vectors a transaction of the cache: so much work at most is lost by a kill
 _TOLD_AT_ONCE = 64  # of photos only read, for which telling each by itself would take longer than the work
+
+# For all threads of the process together, and so large that every photo fits that is not refused for its size alone.
+_CONTENTS, _IMAGES = Room(MAX_FILE_BYTES), Room(MAX_DECODED_BYTES)
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,9 @@ class _Outcome:
     def sample(self) -> int:
         return identify_sample(self.key)
 
+    def nbytes(self) -> int:
+        return 0 if self.image is None else self.image.nbytes
+
 
 @dataclass(frozen=True)
 class Embedder:
@@ -105,7 +113,7 @@ class Embedder:
         fresh: list[_Outcome] = []
         work = partial(self._process, known=known)
         try:
-            with closing(map_in_parts(work, photos, _READ_AT_ONCE, available_cores())) as processed:
+            with closing(map_in_parts(work, photos, _READ_AT_ONCE, available_cores(), _Outcome.nbytes)) as processed:
                 for outcome in self._embed_batches(processed):
                     done.append(outcome)
                     if outcome.computed:
@@ -119,7 +127,13 @@ class Embedder:
 
     def _process(self, photos: Sequence[Photo], known: Container[int]) -> list[_Outcome]:
         """Read some photos, and find or make the features of those that are not known."""
-        read = [_read(photo) for photo in photos]
+        waiting, outcomes = deque(photos), []
+        while waiting:
+            with ExitStack() as held:
+                outcomes += self._embed_contents(_read_some(waiting, held), known)
+        return outcomes
+
+    def _embed_contents(self, read: list[tuple[_Outcome, bytes]], known: Container[int]) -> list[_Outcome]:
         vectors = self._look_up([one.key for one, _ in read if one.key and one.sample not in known])
         outcomes = []
         for one, content in read:
@@ -139,11 +153,16 @@ class Embedder:
         """Decode a photo and embed it, or leave that to the batch it will be in."""
         try:
             if self.backbone.peek() is None:
-                one.photo.image(content, at_least=1)  # a damaged photo is no reason to load a network
+                with _IMAGES.taken(one.photo.decoded_bytes(content, at_least=1)):
+                    one.photo.image(content, at_least=1)  # a damaged photo is no reason to load a network
             backbone = self.backbone()
-            image = backbone.preprocess(one.photo.image(content, backbone.preprocess.useful_side))
+            useful = backbone.preprocess.useful_side
+            with _IMAGES.taken(one.photo.decoded_bytes(content, useful)):
+                image = backbone.preprocess(one.photo.image(content, useful))
         except PhotoError as error:
             return replace(one, trouble=_describe(one.photo, error))
+        except MemoryError:
+            return replace(one, trouble="there is not enough memory for it; make a smaller copy of it")
         waiting = replace(one, image=image)
         return waiting if backbone.batch_size > 1 else _embed_images([waiting], backbone)[0]
 
@@ -209,12 +228,21 @@ def embed_dataset(
     return FeatureDataset(dataset.name, train.features, labels[0], test.features, labels[1], dataset.classes)
 
 
-def _read(photo: Photo) -> tuple[_Outcome, bytes]:
-    try:
-        content = photo.read()
-    except PhotoError as error:
-        return _Outcome(photo, trouble=_describe(photo, error)), b""
-    return _Outcome(photo, content_key(content)), content
+def _read_some(waiting: deque[Photo], held: ExitStack) -> list[tuple[_Outcome, bytes]]:
+    """Read the next photo as soon as there is room for its content, and those after it while there is room at once."""
+    read: list[tuple[_Outcome, bytes]] = []
+    while waiting:
+        try:
+            size = waiting[0].size()
+            if not _CONTENTS.take(size, wait=not read):
+                break
+            held.callback(_CONTENTS.give_back, size)
+            content = waiting[0].read(at_most=size)
+            read.append((_Outcome(waiting[0], content_key(content)), content))
+        except PhotoError as error:
+            read.append((_Outcome(waiting[0], trouble=_describe(waiting[0], error)), b""))
+        waiting.popleft()
+    return read
 
 
 def _describe(photo: Photo, error: PhotoError) -> str:
