@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import os
 import pickle
+import sys
 import zipfile
 
 import numpy as np
@@ -209,3 +211,72 @@ def test_packed_files_agree_with_the_formula_by_hand(tmp_path):
     path = tmp_path / "tiny.npz"
     np.savez(path, train_codes=codes, test_codes=codes, train_labels=labels, test_labels=labels, scale=np.array([2, 5]))
     assert feature_file(path).train_features == pytest.approx(np.array([[0, 5], [0.08, 0.8]], np.float32))
+
+
+def with_header(path, name, old, new):
+    """The same file, one array of which begins otherwise, its checksum right again."""
+    with zipfile.ZipFile(path) as archive:
+        members = {one: archive.read(one) for one in archive.namelist()}
+    members[name] = members[name].replace(old, new.ljust(len(old)), 1)
+    with zipfile.ZipFile(path, "w") as archive:
+        for one, content in members.items():
+            archive.writestr(one, content)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b"(6, 4), }            ", b"(9999999999, 9), }", "not what its shape"),
+        (b"(6, 4), }            ", b"(99999999999, 9**9)}", "cannot be read"),
+        (b"(6, 4), }   ", b"(-6, -4), }", "not what its shape"),
+        (b"(6, 4), }", b"(5, 4), }", "not what its shape"),  # one row would be left over
+        (b"(6, 4), }", b"(6, 4)", "cannot be read"),
+        (b"'<f4'", b"'<U0'", "neither numbers nor text"),
+        (b"'<f4'", b"'|O8'", "neither numbers nor text"),
+        (b"NUMPY\x01", b"NUMPY\x03", "cannot be read"),
+        (b"NUMPY\x01\x00", b"NUMPY\x09\x00", "cannot be read"),
+    ],
+)
+def test_a_forged_header_is_refused(save, old, new, message):
+    path = save()
+    with_header(path, "train_features.npy", old, new)
+    with pytest.raises(DataError, match=message):
+        feature_file(path)
+
+
+def test_what_is_compressed_too_well_is_refused_before_it_is_unpacked(save, monkeypatch):
+    path = save()
+    monkeypatch.setattr(sys.modules["gddsg.data.feature_file"], "_SMALL_BYTES", 1000)
+    feature_file(path)
+    np.savez_compressed(path, **arrays(train_features=np.zeros((100_000, 4))))
+    with pytest.raises(DataError, match="unpacked it would take 3,20"):
+        feature_file(path)
+
+
+def test_names_that_are_no_text_are_refused(save):
+    path = save()
+    for wrong in (b"\xff\xff\xff\x7f", b"\x00\xd8\x00\x00"):  # beyond all characters, and half of one
+        save()
+        with_header(path, "classes.npy", b"a\0\0\0", wrong)
+        with pytest.raises(DataError, match="characters that are none"):
+            feature_file(path)
+
+
+def test_two_arrays_of_one_name_are_refused(save):
+    path = save()
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("classes.npy", archive.read("classes.npy"))
+    with pytest.raises(DataError, match="same name"):
+        feature_file(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_is_refused_without_waiting(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npz")
+    with pytest.raises(DataError, match="not a plain file"):
+        feature_file(tmp_path / "pipe.npz")
+
+
+def test_arrays_stored_by_column_are_read(save):
+    features = np.asfortranarray(arrays()["train_features"])
+    np.testing.assert_array_equal(feature_file(save(train_features=features)).train_features, features)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
+import warnings
 import zipfile
-import zlib
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gddsg.data.dataset import FeatureDataset
+from gddsg.data.reading import plain_size
 from gddsg.errors import DataError
 from gddsg.files import replacing
 
@@ -21,19 +23,15 @@ _FORMAT = (
     "an .npz file with train_features and test_features (n, dim), or train_codes, test_codes (n, dim) uint8 and scale, "
     "together with train_labels and test_labels (n,) and, if you like, classes"
 )
-# What NumPy and zipfile raise, depending on which byte of a file is wrong.
-_DAMAGE = (
-    OSError,
-    ValueError,
-    KeyError,
-    EOFError,
-    SyntaxError,
-    RuntimeError,
-    MemoryError,
-    OverflowError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+MAX_UNPACKED_BYTES = 64_000_000_000
+"""Memory that the arrays of a feature file may take in all."""
+
+MAX_RATIO = 100
+"""How many times its size on the disk a feature file may take in memory: what is compressed better is a trap."""
+
+_SMALL_BYTES = 50_000_000  # below this nothing is compressed too well
+_PIECE = 1 << 20
+_LONGEST_HEADER = 10_000  # NumPy's own limit
 
 StrPath = str | os.PathLike[str]
 Arrays = dict[str, NDArray[Any]]
@@ -97,27 +95,64 @@ def _replace(target: Path, dataset: FeatureDataset) -> None:
 
 def _arrays(source: Path) -> Arrays:
     try:
-        with source.open("rb") as file:
+        size = plain_size(source, MAX_UNPACKED_BYTES)
+        with warnings.catch_warnings(), source.open("rb") as file:
+            warnings.simplefilter("ignore")  # of a header that an old Python has written, or nobody has
             if file.read(2) != b"PK":  # NumPy would also open single arrays and look for pickles
                 raise DataError(f"{source} is not an .npz file. Expected {_FORMAT}.")
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as members:
-                return {name: _array(members[name], name) for name in members}
+            with zipfile.ZipFile(file) as archive:
+                return _unpacked(archive, size)
     except DataError:
         raise
     except FileNotFoundError as error:
         raise DataError(f"There is no feature file {str(source)!r}. Check the path. Expected {_FORMAT}.") from error
-    except _DAMAGE as error:
+    except Exception as error:  # no list of what NumPy and zipfile raise over damaged bytes would be complete
         raise DataError(
-            f"{source} cannot be read: it is damaged, incomplete or not a feature file ({error}). Copy or write it "
-            f"again. Expected {_FORMAT}."
+            f"{source} cannot be read: it is damaged, incomplete or not a feature file ({error or type(error).__name__}"
+            f"). Copy or write it again. Expected {_FORMAT}."
         ) from error
 
 
-def _array(member: object, name: str) -> NDArray[Any]:
-    if not isinstance(member, np.ndarray):
-        raise ValueError(f"{name} is not an array")
-    return member
+def _unpacked(archive: zipfile.ZipFile, size: int) -> Arrays:
+    """All arrays of an archive of ``size`` bytes, none of which may take more memory than it has content."""
+    members = archive.infolist()
+    total, limit = sum(member.file_size for member in members), min(MAX_UNPACKED_BYTES, MAX_RATIO * size)
+    if total > max(limit, _SMALL_BYTES):
+        raise ValueError(f"unpacked it would take {total:,} bytes, and of its {size:,} at most {limit:,} are expected")
+    if len({member.filename for member in members}) != len(members):
+        raise ValueError("two of its arrays have the same name")
+    return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    if not member.filename.endswith(".npy"):
+        raise ValueError(f"{member.filename} is not an array")
+    with archive.open(member) as file:
+        shape, by_column, kind = _header(file)
+        content = member.file_size - file.tell()
+        if kind.kind not in "fiubcSU" or kind.itemsize == 0:
+            raise ValueError(f"{member.filename} is of type {kind}, neither numbers nor text")
+        if min(shape, default=0) < 0 or math.prod(shape) * kind.itemsize != content:
+            raise ValueError(f"{member.filename} has {content} bytes, which is not what its shape {shape} takes")
+        array = np.empty(math.prod(shape), kind)
+        _fill(array.view(np.uint8), file)
+    return array.reshape(shape, order="F" if by_column else "C")
+
+
+def _fill(target: NDArray[np.uint8], file: IO[bytes]) -> None:
+    done = 0
+    while piece := file.read(_PIECE):
+        target[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+        done += len(piece)
+    if done != len(target):
+        raise EOFError(f"an array ends after {done} of {len(target)} bytes")
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether it is stored by column, and type, as an array begins."""
+    if np.lib.format.read_magic(file) == (1, 0):
+        return np.lib.format.read_array_header_1_0(file, _LONGEST_HEADER)
+    return np.lib.format.read_array_header_2_0(file, _LONGEST_HEADER)
 
 
 def _features(arrays: Arrays, part: str) -> NDArray[np.float32]:
@@ -157,13 +192,16 @@ def _labels(arrays: Arrays, part: str) -> NDArray[Any]:
 
 
 def _text(array: NDArray[Any], name: str) -> NDArray[Any]:
-    """Bytes become text, everything else stays."""
-    if array.dtype.kind != "S":
-        return array
+    """Bytes become text, everything else stays; what is no text is refused, since nobody could write or show it."""
     try:
-        return np.char.decode(array, "utf-8")
+        text = np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
     except UnicodeDecodeError as error:
         raise DataError(f"{name} are bytes that are not UTF-8 ({error}).") from error
+    if text.dtype.kind == "U":
+        points = np.ascontiguousarray(text).ravel().view(np.dtype("u4").newbyteorder(text.dtype.byteorder))
+        if points.max(initial=0) > 0x10FFFF or ((points >= 0xD800) & (points <= 0xDFFF)).any():
+            raise DataError(f"{name} have characters that are none.")
+    return text
 
 
 def _classes(arrays: Arrays, labels: tuple[NDArray[Any], NDArray[Any]]) -> tuple[str, ...]:
