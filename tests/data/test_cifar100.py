@@ -230,3 +230,24 @@ def test_damaged_binary_files_and_archives_are_refused(tmp_path):
     packed({"other": b""}, archive)
     with pytest.raises(DataError, match="not a CIFAR-100 archive"):
         cifar100(archive)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"\x80\x02}r\xff\xff\xff\xff", "EOFError"),  # a place far beyond all others to remember a value at
+        (b"\x80\x05\x96" + bytes(7) + b"\x20", "announced, and 0 are there"),  # bytes by the exabyte
+    ],
+)
+def test_a_pickle_that_claims_memory_gets_none(tmp_path, content, reason):
+    lay_out({**python_version(), "train": content}, tmp_path)
+    with pytest.raises(DataError, match=f"train is damaged.*{reason}"):
+        cifar100(tmp_path)
+
+
+def test_an_archive_is_unpacked_up_to_a_limit(tmp_path, monkeypatch):
+    archive = packed({**python_version(), "train": bytes(3_000_000)}, tmp_path / "cifar-100-python.tar.gz")
+    assert archive.stat().st_size < 100_000
+    monkeypatch.setattr(MODULE, "_MAX_BYTES", 2_000_000)
+    with pytest.raises(DataError, match="more than 2,000,000 bytes"):
+        cifar100(tmp_path)

@@ -109,12 +109,12 @@ def test_a_large_jpeg_is_decoded_small_but_not_too_small():
     assert decode(large, 0).size == (1600, 1200)
 
 
+def chunk(kind, body):
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
 def bomb(width, height):
     """A PNG of a few bytes that claims to be huge."""
-
-    def chunk(kind, body):
-        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
     return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"\0" * 100)) + chunk(b"IEND", b"")
 
@@ -262,6 +262,63 @@ def test_a_progressive_jpeg_takes_more_memory_than_another():
     image = Image.new("RGB", (2000, 1000))
     plain, progressive = (decoded_bytes(encoded(image, "JPEG", progressive=how), 100) for how in (False, True))
     assert plain + 10_000_000 < progressive
+
+
+def test_a_jpeg_of_countless_scans_is_refused():
+    """Each passes over the whole image: a file of a megabyte took minutes."""
+    content = encoded(Image.new("RGB", (64, 64)), "JPEG", progressive=True)
+    last = content.rindex(b"\xff\xda")
+    scan = content[last : last + 2 + struct.unpack_from(">H", content, last + 2)[0]]
+    decoy = b"\xff\xfe\0\4\xff\xd9"  # the end, but in a comment
+    assert decode(content[:-2] + decoy + 100 * scan + content[-2:]).size == (64, 64)
+    for between in (b"", decoy):
+        with pytest.raises(PhotoError, match="more than 200 scans"):
+            decode(content[:-2] + between + 300 * scan + content[-2:])
+    assert decode(content + 300 * scan).size == (64, 64)  # what follows the end is another matter: a film, say
+
+
+def test_a_jpeg_of_separate_colours_takes_more_memory_than_another():
+    content = encoded(Image.new("RGB", (2000, 1000)), "JPEG")
+    scan = content.rindex(b"\xff\xda")
+    separate = content[: scan + 4] + b"\1" + content[scan + 5 :]
+    assert decoded_bytes(content, 100) + 10_000_000 < decoded_bytes(separate, 100)
+
+
+def png_with(*chunks):
+    content = encoded(Image.fromarray(gradient()))
+    return content[:33] + b"".join(chunk(*one) for one in chunks) + content[33:]
+
+
+HUGE = zlib.compress(bytes(50_000_000))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(png_with((b"zTXt", b"k\0\0" + HUGE)), id="one text"),
+        pytest.param(png_with(*[(b"zTXt", b"k\0\0" + zlib.compress(bytes(900_000)))] * 100), id="many texts"),
+        pytest.param(png_with((b"iCCP", b"k\0\0" + HUGE)), id="colour profile"),
+        pytest.param(
+            struct.pack("<2sHIH", b"II", 42, 8, 300) + 300 * struct.pack("<HHII", 270, 1, 2**31, 8), id="tags"
+        ),
+    ],
+)
+def test_huge_metadata_is_refused(content):
+    with pytest.raises(PhotoError):
+        decode(content)
+
+
+@pytest.mark.parametrize("kind", ["GIF", "TIFF", "PNG"])
+def test_of_countless_frames_one_is_decoded(kind):
+    frames = [Image.fromarray(np.full((4, 4), i % 250, np.uint8)) for i in range(2000)]
+    assert decode(encoded(frames[0], kind, save_all=True, append_images=frames[1:])).size == (4, 4)
+
+
+@pytest.mark.parametrize("value", [0, 9, 99, 65535])
+def test_an_orientation_that_is_none_turns_nothing(value):
+    exif = Image.Exif()
+    exif[0x0112] = value
+    np.testing.assert_array_equal(pixels(encoded(Image.fromarray(gradient()), exif=exif)), gradient())
 
 
 def test_no_memory_left_is_a_fault_of_the_photo(monkeypatch):

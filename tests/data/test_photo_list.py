@@ -101,6 +101,8 @@ def test_missing_photos_are_left_out_and_repeated_ones_read_once(write, tmp_path
         ("path,label,split\nphotos/1.jpg,a,test\nphotos/1.jpg,a,train\n", "is 'a' train, but line 2 says 'a' test"),
         ("path,label\nphotos/1.jpg,cat\nphotos/2.jpg,Cat\n", "'Cat' and 'cat' differ only"),
         ("path,label\ngone.jpg,cat\nnull\0byte.jpg,cat\n", "none of the 2 photos exists"),
+        (f"path,label\n{'x' * 5000}.jpg,cat\n{'../' * 2000}.jpg,cat\n", "none of the 2 photos exists"),
+        ("x" * 200_000, "expected a header"),
     ],
 )
 def test_faults_are_named_with_their_line(write, content, message):

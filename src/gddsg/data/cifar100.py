@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import pickle
+import struct
 import tarfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from gddsg.data.dataset import ImageDataset, not_found
 from gddsg.data.download import download as fetch
 from gddsg.data.photo import Photo
+from gddsg.data.reading import read_plain
 from gddsg.errors import DataError
 
 __all__ = ["cifar100"]
@@ -32,8 +34,18 @@ or cifar-100-python.tar.gz or cifar-100-binary.tar.gz, as published
 _VERSIONS = (("train", "test", "meta"), ("train.bin", "test.bin", "fine_label_names.txt"))
 _FOLDERS = (".", "cifar-100-python", "cifar-100-binary")
 _ARCHIVES = (".", "cifar-100-python.tar.gz", "cifar-100-binary.tar.gz")
+_MAX_BYTES = 250_000_000  # of a file; the largest that is published has 155 million
 _RECORD = 2 + 3 * 32 * 32  # bytes an image in the binary version: coarse label, fine label, pixels
-_DAMAGE = (pickle.UnpicklingError, ValueError, TypeError, LookupError, AttributeError, EOFError, ArithmeticError)
+_DAMAGE = (
+    pickle.UnpicklingError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    EOFError,
+    ArithmeticError,
+    struct.error,
+)
 
 Pixels = NDArray[np.uint8]
 Files = dict[str, bytes]
@@ -86,9 +98,9 @@ def _files(root: Path) -> Files | None:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_plain(path, _MAX_BYTES)
     except OSError as error:
-        raise DataError(f"{str(path)!r} cannot be read ({error.strerror or error}). Check its permissions.") from error
+        raise DataError(f"{str(path)!r} cannot be read ({error.strerror or error}). Fetch {URL} again.") from error
 
 
 def _archive(path: Path) -> Files:
@@ -100,12 +112,18 @@ def _archive(path: Path) -> Files:
             for member in tar:
                 name, content = PurePosixPath(member.name).name, tar.extractfile(member) if member.isfile() else None
                 if name in wanted and content is not None:
-                    files[name] = content.read()
+                    files[name] = _bounded(member, content.read(_MAX_BYTES + 1))
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         raise _damaged(str(path), error) from error
     if not any(set(version) <= files.keys() for version in _VERSIONS):
         raise DataError(f"{str(path)!r} is not a CIFAR-100 archive. Expected one of:\n{_LAYOUT.strip()}")
     return files
+
+
+def _bounded(member: tarfile.TarInfo, content: bytes) -> bytes:
+    if len(content) > _MAX_BYTES:
+        raise tarfile.TarError(f"{member.name} has more than {_MAX_BYTES:,} bytes")
+    return content
 
 
 # The python version.
@@ -124,7 +142,7 @@ def _unpickle(files: Files, name: str) -> dict[str, Any]:
         content = _ArraysOnly(io.BytesIO(files[name]), encoding="bytes").load()
         return {_text(key): value for key, value in content.items()}
     except (*_DAMAGE, MemoryError) as error:
-        raise _damaged(name, error) from error
+        raise _damaged(name, str(error) or type(error).__name__) from error
 
 
 def _list(content: dict[str, Any], key: str, name: str) -> list[Any]:
@@ -191,8 +209,24 @@ _HARMLESS: dict[tuple[str, str], Any] = {
 }
 
 
-class _ArraysOnly(pickle.Unpickler):
-    """Reads plain values and arrays of bytes; a pickle that asks for more, say ``os.system``, is refused."""
+class _ArraysOnly(pickle._Unpickler):
+    """Reads plain values and arrays of bytes; a pickle that asks for more, say ``os.system``, is refused.
+
+    It is the one written in Python: the one in C believes how much memory a pickle says that it needs.
+    """
+
+    read: Callable[[int], bytes]
+    append: Callable[[Any], None]
+
+    def load_bytearray8(self) -> None:
+        """Like its namesake above, which would make room for as many bytes as the pickle claims."""
+        (size,) = struct.unpack("<Q", self.read(8))
+        content = bytearray(self.read(size))
+        if len(content) != size:
+            raise pickle.UnpicklingError(f"{size:,} bytes are announced, and {len(content):,} are there")
+        self.append(content)
+
+    dispatch: ClassVar[dict[int, Any]] = {**pickle._Unpickler.dispatch, pickle.BYTEARRAY8[0]: load_bytearray8}
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
         try:

@@ -9,6 +9,7 @@ from gddsg.data.download import download as fetch
 from gddsg.data.download import extract
 from gddsg.data.image_folder import divided_folder
 from gddsg.data.photo import Photo
+from gddsg.data.reading import read_plain
 from gddsg.errors import DataError
 
 __all__ = ["cub200"]
@@ -21,6 +22,7 @@ CUB_200_2011/images/, images.txt, image_class_labels.txt, train_test_split.txt, 
 or CUB_200_2011.tgz, as published
 or train/ and test/ with a folder of photos for every class
 """
+_MAX_TABLE_BYTES = 50_000_000
 _TABLES = ("images.txt", "image_class_labels.txt", "train_test_split.txt", "classes.txt")
 
 
@@ -80,7 +82,7 @@ def _table(path: Path) -> dict[str, str]:
     """Lines of a number and a value, by number."""
     table: dict[str, str] = {}
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = read_plain(path, _MAX_TABLE_BYTES).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{str(path)!r} cannot be read ({error}). Unpack the archive again.") from error
     for place, line in enumerate(lines, start=1):

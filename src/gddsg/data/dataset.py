@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gddsg.data.images import Images
 from gddsg.data.photo import Photo
+from gddsg.data.reading import is_file
 from gddsg.errors import DataError, InputError
 
 __all__ = [
@@ -270,7 +271,7 @@ def not_found(title: str, root: Path, layout: str, page: str, remedy: str) -> Da
 
 def refuse_missing(title: str, photos: tuple[Photo, ...]) -> None:
     """Raise a :class:`DataError` if a published photo is not there: figures on a part would not be comparable."""
-    missing = [photo for photo in photos if photo.path is None or not photo.path.is_file()]
+    missing = [photo for photo in photos if photo.path is None or not is_file(photo.path)]
     if missing or not photos:
         first = f", the first is {missing[0].name!r}" if missing else ""
         raise DataError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import io
 import os
+import re
 import struct
 import warnings
 from collections.abc import Iterator
@@ -33,6 +34,9 @@ _STRIP_PIXELS = 1_000_000  # converted at a time
 _MAX_FACTOR = 64  # a strip has at least as many rows
 _STRIP_BYTES = 24  # memory a pixel of a strip takes while it is converted: several copies with four channels
 _RETURNED_ABOVE = 100_000_000  # bytes; for less it is not worth the while
+_MAX_SCANS = 200  # of a JPEG; ten are usual where it is not one
+_JPEG_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")  # those with a length, and the end
+_SCAN, _END, _PROGRESSIVE = 0xDA, 0xD9, frozenset({0xC2, 0xC6, 0xCA, 0xCE})
 _MAX_ICON_PIXELS = 2048 * 2048  # Pillow decodes icons as soon as it opens them
 
 # Formats that hold pixels and are decoded by Pillow itself; others can start programs (EPS) or hold no photo at all.
@@ -248,19 +252,38 @@ def _jpeg2000_levels(content: bytes) -> int:
 
 
 def _jpeg_bytes(image: ImageFile, content: bytes) -> int:
-    """A JPEG that comes in several scans is held whole, as coefficients of 16 bits, whatever size is asked for."""
-    if image.format not in {"JPEG", "MPO"} or not _in_several_scans(content, len(image.getbands())):
+    """A JPEG that comes in several scans is held whole, as coefficients of 16 bits, whatever size is asked for.
+
+    Each scan passes over the whole image: a small file with thousands of them would take hours.
+    """
+    bands = len(image.getbands())
+    if image.format not in {"JPEG", "MPO"} or not _in_several_scans(content, bands):
         return 0
-    return 2 * len(image.getbands()) * image.width * image.height
+    for number, _ in enumerate(place for marker, place in _jpeg_segments(content) if marker == _SCAN):
+        if number >= _MAX_SCANS:
+            raise PhotoError(f"a JPEG in more than {_MAX_SCANS} scans, which no camera writes; save it again")
+    return 2 * bands * image.width * image.height
 
 
 def _in_several_scans(content: bytes, bands: int) -> bool:
     """Whether a JPEG is progressive, or the first scan leaves out some components."""
-    place, progressive = 2, False
-    while place + 4 < len(content) and content[place] == 0xFF and content[place + 1] != 0xDA:
-        progressive |= content[place + 1] in {0xC2, 0xC6, 0xCA, 0xCE}
+    for marker, place in _jpeg_segments(content):
+        if marker in _PROGRESSIVE:
+            return True
+        if marker == _SCAN:
+            return content[place + 4] < bands
+    return False
+
+
+def _jpeg_segments(content: bytes) -> Iterator[tuple[int, int]]:
+    """Marker and place of each segment with a length, up to the end of the image."""
+    place = 2
+    while found := _JPEG_MARKER.search(content, place):
+        marker, place = content[found.end() - 1], found.end() - 2
+        if marker == _END or place + 5 > len(content):
+            return
+        yield marker, place
         place += 2 + struct.unpack_from(">H", content, place + 2)[0]
-    return progressive or content[place : place + 2] != b"\xff\xda" or content[place + 4] < bands
 
 
 def _block_bytes(image: ImageFile) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,10 +20,12 @@ from gddsg.data.dataset import (
     stratified_split,
 )
 from gddsg.data.photo import Photo
+from gddsg.data.reading import is_file, read_plain
 from gddsg.errors import DataError
 
 __all__ = ["listed_photos", "photo_list"]
 
+_MAX_LIST_BYTES = 250_000_000
 _DELIMITERS = (",", ";", "\t")
 _FORMAT = "a header with the columns path and label, optionally split (train or test), separated by comma, ';' or tab"
 
@@ -83,7 +86,7 @@ def listed_photos(path: StrPath, part: Part = "train", *, case_sensitive: bool =
 
 
 def _present(source: Path, rows: list[_Row]) -> tuple[list[_Row], tuple[Skipped, ...]]:
-    present = [row for row in rows if row.path.is_file()]
+    present = [row for row in rows if is_file(row.path)]
     kept = set(present)
     skipped = tuple(Skipped(str(row.path), f"no such file (line {row.line})") for row in rows if row not in kept)
     if not present:
@@ -127,7 +130,7 @@ def _row(source: Path, line: int, names: list[str], values: list[str]) -> _Row:
 
 def _locate(folder: Path, name: str) -> Path:
     path = folder / name
-    if "\\" in name and not path.is_file():  # a list written on Windows
+    if "\\" in name and not is_file(path):  # a list written on Windows
         return folder / name.replace("\\", "/")
     return path
 
@@ -152,15 +155,16 @@ def _lines(source: Path) -> list[tuple[int, list[str]]]:
 
 def _delimiter(source: Path, header: str) -> str:
     for delimiter in _DELIMITERS:
-        names = next(csv.reader([header], delimiter=delimiter))
-        if {"path", "label"} <= {name.strip().casefold() for name in names}:
-            return delimiter
+        with suppress(csv.Error):  # a cell longer than any path
+            names = next(csv.reader([header], delimiter=delimiter))
+            if {"path", "label"} <= {name.strip().casefold() for name in names}:
+                return delimiter
     raise DataError(f"{source}: the list begins with {header[:80]!r}; expected {_FORMAT}. Add such a first line.")
 
 
 def _text(source: Path) -> str:
     try:
-        content = source.read_bytes()
+        content = read_plain(source, _MAX_LIST_BYTES)
     except OSError as error:
         raise DataError(
             f"The list {str(source)!r} cannot be read ({error.strerror or error}). Check the path."

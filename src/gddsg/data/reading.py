@@ -7,11 +7,25 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["plain_size", "read_plain"]
+__all__ = ["is_file", "plain_size", "read_plain"]
 
 _PIECE = 1 << 16
 # Opening a pipe must not wait for somebody who writes; Windows would turn line ends of what it takes for text.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no file can have, or that cannot be looked up, is none.
+
+    Parameters
+    ----------
+    path : Path
+        As a list of a stranger may say it.
+    """
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def plain_size(path: Path, at_most: int) -> int:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from pathlib import Path, PurePosixPath
-
-import numpy as np
 
 from gddsg.data.dataset import ImageDataset, not_found, refuse_missing
 from gddsg.data.download import download as fetch
 from gddsg.data.download import extract
+from gddsg.data.mat_file import read_mat
 from gddsg.data.photo import Photo
+from gddsg.data.reading import read_plain
 from gddsg.errors import DataError
 
 __all__ = ["stanford_dogs"]
@@ -22,7 +20,7 @@ _LAYOUT = """
 Images/, train_list.mat, test_list.mat
 or images.tar and lists.tar, as published
 """
-_DAMAGE = (OSError, EOFError, ValueError, TypeError, LookupError, RuntimeError, struct.error, zlib.error)
+_MAX_LIST_BYTES = 50_000_000
 
 
 def stanford_dogs(root: Path, download: bool = False) -> ImageDataset:
@@ -68,20 +66,21 @@ def _find(root: Path) -> ImageDataset | None:
 
 def _listed(path: Path) -> list[tuple[str, int]]:
     """Files, such as ``n02085620-Chihuahua/n02085620_5927.jpg``, with the numbers of their classes."""
-    # imported here: it takes long, and only this data set needs it
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
-
     try:
-        content = loadmat(path, variable_names=["file_list", "labels"])
-        files = [str(np.asarray(cell).item()) for cell in content["file_list"].ravel()]
-        numbers = [int(number) for number in content["labels"].ravel()]
-        return list(zip(files, numbers, strict=True))
-    except (*_DAMAGE, MatReadError) as error:
+        content = read_mat(read_plain(path, _MAX_LIST_BYTES))
+        files, numbers = content["file_list"], [int(number) for number in content["labels"]]
+        return list(zip(map(_file_name, files), numbers, strict=True))
+    except (OSError, ValueError, KeyError, OverflowError) as error:
         raise DataError(
             f"{str(path)!r} is damaged or not a list of Stanford Dogs ({error}). Expected file_list and labels of "
             f"equal length; fetch {URLS['lists.tar']} again."
         ) from error
+
+
+def _file_name(name: str | float) -> str:
+    if not isinstance(name, str):
+        raise ValueError("file_list holds numbers instead of names")
+    return name
 
 
 def _breed(file: str) -> str:
