@@ -7,12 +7,12 @@ import tempfile
 import traceback
 import zipfile
 import zlib
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from tiny_backbone import Means
+from tests.attack.counts import Counts
+from tests.photos.tiny_backbone import Means
 
 from gddsg.data.decoding import decode
 from gddsg.data.feature_file import feature_file
@@ -41,42 +41,34 @@ EXTREMES = (0, 1, 2, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 20_000, 0x7FFFFFFF, 0xFFFFFFFF)
 TEXTS = (b"9", b"0", b"-1", b"9" * 18, b"9" * 400, b"(" * 300, b"O", b"U99", b"\\d", b"'", b"1e9", b"\xff")
 
 
-def attack_images(n, seed):
-    """Counts of what came of ``n`` mutated images, and the memory they took at most beyond what there was before.
+LARGEST_PEAK = 1_200_000_000
+"""Bytes that images may take beyond what there was before: the limit of decoding, and what surrounds it."""
 
-    ``foreign`` (exceptions that are no :class:`PhotoError`) and ``wrong`` (results that are not finite or of another
-    shape) are to be 0; ``faults`` describes the first of them.
-    """
-    rng, backbone = random.Random(seed), Means()
-    originals = valid_images()
-    counts, faults = Counter(decoded=0, refused=0, foreign=0, wrong=0), []
+
+def attack_images(n, seed):
+    """Decode and preprocess ``n`` mutated images: right, or refused, and within the memory that is promised."""
+    rng, backbone, originals, counts = random.Random(seed), Means(), valid_images(), Counts()
     before = _reset_peak()
     for number in range(n):
         content = mutated_image(originals, rng)
-        outcome, fault = _outcome(lambda content=content: _embed(content, backbone), PhotoError)
-        counts["decoded" if outcome == "right" else outcome] += 1
-        if fault:
-            faults.append(f"image {number} of seed {seed}: {fault}")
-    return {**counts, "peak_bytes": _peak() - before, "faults": faults[:3]}
+        _try(lambda content=content: _embed(content, backbone), PhotoError, f"image {number}", counts)
+    if _peak() - before > LARGEST_PEAK:
+        counts.failures.append(f"{_peak() - before:,} bytes of memory")
+    return counts
 
 
 def attack_feature_files(n, seed):
-    """Counts of what came of ``n`` mutated feature files; see :func:`attack_images`.
-
-    ``right`` are those that could be read, with data that fits together.
-    """
-    rng, originals = random.Random(seed), valid_feature_files()
-    counts, faults = Counter(right=0, refused=0, foreign=0, wrong=0), []
+    """Read ``n`` mutated feature files: data that go together, or refused, and within bounds of memory."""
+    rng, originals, counts = random.Random(seed), valid_feature_files(), Counts()
     before = _reset_peak()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "features.npz"
         for number in range(n):
             path.write_bytes(mutated_feature_file(originals, rng))
-            outcome, fault = _outcome(lambda: _load(path), DataError)
-            counts[outcome] += 1
-            if fault:
-                faults.append(f"feature file {number} of seed {seed}: {fault}")
-    return {**counts, "peak_bytes": _peak() - before, "faults": faults[:3]}
+            _try(lambda: _load(path), DataError, f"feature file {number}", counts)
+    if _peak() - before > LARGEST_PEAK:
+        counts.failures.append(f"{_peak() - before:,} bytes of memory")
+    return counts
 
 
 def valid_images():
@@ -212,14 +204,15 @@ def _picture(mode, seed):
     return small.convert("RGB").convert(mode) if mode in {"P", "CMYK"} else small.convert(mode)
 
 
-def _outcome(read, expected):
+def _try(read, expected, what, counts):
     try:
         right = read()
     except expected:
-        return "refused", ""
+        counts.count("refused")
     except Exception as error:
-        return "foreign", "".join(traceback.format_exception(error))
-    return ("right", "") if right else ("wrong", "a result that is not finite or has another shape")
+        counts.fail(f"{what}: {''.join(traceback.format_exception(error))[-800:]}")
+    else:
+        counts.count("read") if right else counts.fail(f"{what}: a result that is not finite or has another shape")
 
 
 def _embed(content, backbone):

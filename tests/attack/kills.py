@@ -244,7 +244,7 @@ def _classifier(path: Path) -> Any:
     from gddsg.photos import PhotoClassifier, model_backbone
 
     model_backbone.load_backbone = lambda name, device=None: Means()  # type: ignore[assignment]
-    return PhotoClassifier(path, backbone="means", settings={"projection_dim": 32})
+    return PhotoClassifier(path, settings={"projection_dim": 32})
 
 
 def _learn(path: Path, label: str, photos: list[int]) -> None:
@@ -293,9 +293,9 @@ _COMMANDS = {"export": _export, "bench": _bench, "merge": _merge}
 
 
 def _check_network(path: Path) -> None:
-    import onnxruntime
+    from gddsg.onnx_runtime import open_session
 
-    session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+    session = open_session(path.read_bytes(), threads=1)
     session.run(None, {"features": np.zeros((1, Means.feature_dim), dtype=np.float32)})
 
 
