@@ -114,9 +114,15 @@ def _inputs(X: np.ndarray[Any, np.dtype[np.float32]], draw: random.Random) -> It
     yield "half tensor", lambda: tensor.half()
     yield "tensor of NaN", lambda: tensor * float("nan")
     yield "tensor with gradient", lambda: tensor.clone().requires_grad_()
-    yield "quantised tensor", lambda: torch.quantize_per_tensor(tensor, 0.1, 0, torch.qint8)
+    yield "quantised tensor", lambda: _quantised(tensor)
     yield "tensor of three dimensions", lambda: tensor[None]
     yield "complex tensor", lambda: tensor.to(torch.complex64)
+
+
+def _quantised(tensor: torch.Tensor) -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch is about to part with them
+        return torch.quantize_per_tensor(tensor, 0.1, 0, torch.qint8)
 
 
 def _labels(draw: random.Random) -> Iterator[tuple[str, Any]]:

@@ -179,6 +179,7 @@ class _Attack:
         allowed |= {"one.gddsg", "two.gddsg"}
         for path in (*self.folder.iterdir(), *(self.folder / "real").iterdir(), *(self.folder / "tmp").iterdir()):
             made = path.name.startswith(("merged-", "export-", "records-")) and path.suffix != ".tmp"
+            made |= path.name.startswith("torchinductor_")  # a cache of torch's, which it keeps for all programs
             if path.name not in allowed and not made and path.name != "m.gddsg":
                 self.failures.append(f"left behind: {path.name}")
 

@@ -69,7 +69,7 @@ def test_messages(tmp_path):
     for arguments, code in [
         (("inspect", tmp_path / HOSTILE), 1),
         (("forget", path, HOSTILE), 1),
-        (("predict", path, HOSTILE), 1),
+        (("predict", tmp_path / HOSTILE, path), 1),
         (("inspect", path, HOSTILE), 2),
         (("inspect", path, "--" + HOSTILE), 2),
         (("inspect", path, "--graph", HOSTILE), 2),
