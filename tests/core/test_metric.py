@@ -112,6 +112,26 @@ def test_a_covariance_of_nothing_is_isotropic():
     assert pooled_covariance(some, means) is some
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_rounding_counts_as_no_scatter(scale):
+    # what is left where float32 numbers of this size are subtracted from their mean
+    noise = (1e-7 * scale) ** 2 * torch.eye(2, dtype=torch.float64)
+    means = scale * torch.tensor([[3.0, 4.0], [3.0, 4.0]], dtype=torch.float64)
+    torch.testing.assert_close(pooled_covariance(noise, means) / scale**2, 12.5 * torch.eye(2, dtype=torch.float64))
+    apart = means + scale * torch.tensor([[1.0, 0.0], [0.0, 0.0]], dtype=torch.float64)
+    torch.testing.assert_close(pooled_covariance(noise, apart) / scale**2, 0.125 * torch.eye(2, dtype=torch.float64))
+    assert pooled_covariance(1e6 * noise, means).equal(1e6 * noise)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 1), (3, 6, 2), (9, 9, 9, 9, 9)], ids=str)
+def test_the_spectrum_of_few_samples_is_that_of_their_covariance(sizes, scale):
+    metric = metric_of([scale * vectors for vectors in classes_of(sizes, 100)])
+    rebuilt = metric.vectors.double() * metric.values @ metric.vectors.double().T
+    torch.testing.assert_close(rebuilt, metric.pooled, rtol=0, atol=1e-5 * float(metric.pooled.max()))
+    torch.testing.assert_close(metric.vectors.T @ metric.vectors, torch.eye(100), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("shrinkage", [0.01, 0.4, 0.9])
 def test_the_whitener_makes_the_shrunk_covariance_the_identity(shrinkage):
     S = scatter(normal(30, 6))

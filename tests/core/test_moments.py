@@ -252,3 +252,20 @@ def test_many_merges_of_coded_moments_stay_near_one_batch(batches, error):
     assert merged.energy == pytest.approx(
         float(expected.trace()), rel=1e-2
     )  # rounding drifts: 0.1 to 0.6 % over other seeds
+
+
+# Scales.
+
+
+@pytest.mark.parametrize("scale", [2.0**-80, 2.0**-40, 2.0**40, 2.0**60])
+@pytest.mark.parametrize("n", [5, 40, 500])
+def test_moments_of_any_scale_are_those_of_the_same_samples(n, scale):
+    vectors = decaying(n, 30)
+    usual, scaled = (Moments.of(one, 8) for one in (vectors, vectors * scale))
+    assert_close(scatter(scaled) / scale**2, scatter(usual))
+    assert scaled.residual / scale**2 == pytest.approx(usual.residual, rel=1e-4, abs=1e-4 * usual.energy)
+
+
+def test_copies_of_one_sample_scatter_by_rounding_at_most():
+    moments = Moments.of(normal(1, 30, mean=5.0).repeat(7, 1), RANK)
+    assert moments.energy <= 1e-12 * float(moments.mean.square().sum())

@@ -281,6 +281,11 @@ def test_only_what_is_asked_for_is_computed():
     assert predictor.novelty.peek() is None
 
 
+def test_of_classes_that_differ_by_rounding_alone_the_first_is_taken():
+    scores = np.log([[0.25, 0.25 * (1 + 1e-13), 0.5], [0.4, 0.4 * (1 + 1e-13), 0.2], [0.2, 0.4 * (1 + 1e-6), 0.4]])
+    assert module._first_best(scores).tolist() == [2, 0, 1]
+
+
 # Novelty and rejection.
 
 
@@ -295,7 +300,7 @@ def test_novelty_and_its_limit_are_those_of_the_discriminant_in_its_view():
     assert 0 < strange.sum() < len(fresh)
 
 
-@pytest.mark.parametrize("kept", [0, -0.1, 1.01, float("nan")])
+@pytest.mark.parametrize("kept", [0, -0.1, 1.01, float("nan"), "0.9", [0.9]])
 def test_a_share_to_keep_that_is_none_is_refused(kept):
     predictor = learnt(problem()[0]).predictor
     with pytest.raises(InputError, match="reject"):

@@ -182,3 +182,8 @@ def test_separated_classes_are_told_apart_at_any_scale(name, scale):
     F, y = BATCHES["times 1"]
     learner = LEARNERS[name](**LEARNERS[name].test_params()).fit(F * scale, y)
     assert np.mean(learner.predict(F * scale) == y) > 0.9
+
+
+def test_a_device_that_holds_no_numbers_is_refused():
+    with pytest.raises(InputError, match="device='meta' cannot be used"):
+        GDDSG(projection_dim=8, device="meta").fit(np.eye(4), ["a", "a", "b", "b"])

@@ -108,14 +108,24 @@ def principal_factor(rows: Tensor, rank: int | None) -> tuple[Tensor, float]:
     Works on the smaller of the two Gram matrices. The rows come out rotated into principal directions, so that even
     an uncut factor holds no single sample.
     """
+    energy = _energy(rows)
+    if not _USUAL_ENERGIES[0] < energy < _USUAL_ENERGIES[1] and rows.any():
+        scale = power_of_two(rows)
+        factor, lost = _principal_factor(rows / scale, rank, _energy(rows / scale))
+        return factor * scale, lost * scale**2
+    return _principal_factor(rows, rank, energy)
+
+
+def _principal_factor(rows: Tensor, rank: int | None, energy: float) -> tuple[Tensor, float]:
     n, dim = rows.shape
-    energy = float(rows.square().sum(dtype=torch.float64))
-    scale = 1.0 if _USUAL_ENERGIES[0] < energy < _USUAL_ENERGIES[1] else power_of_two(rows)
-    scaled = rows if scale == 1 else rows / scale
-    gram = scaled @ scaled.T if n <= dim else scaled.T @ scaled
+    gram = rows @ rows.T if n <= dim else rows.T @ rows
     values, vectors = _leading_eigenpairs(gram, rank)
-    factor = scale * (vectors.T @ scaled if n <= dim else values.sqrt()[:, None] * vectors.T)
-    return factor.contiguous(), max(energy - float(factor.square().sum(dtype=torch.float64)), 0.0)
+    factor = vectors.T @ rows if n <= dim else values.sqrt()[:, None] * vectors.T
+    return factor.contiguous(), max(energy - _energy(factor), 0.0)
+
+
+def _energy(rows: Tensor) -> float:
+    return float(rows.square().sum(dtype=torch.float64))
 
 
 def _leading_eigenpairs(gram: Tensor, rank: int | None) -> tuple[Tensor, Tensor]:

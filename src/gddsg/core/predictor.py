@@ -132,7 +132,7 @@ class Predictor(Decision):
 
     def novelty_limit(self, kept: float) -> float:
         """The novelty that a share ``kept`` of known inputs stays below."""
-        if not 0 < kept <= 1:
+        if not isinstance(kept, int | float | np.number) or not 0 < kept <= 1:
             raise InputError(f"reject={kept!r} was given; expected the share of known inputs to keep, in (0, 1].")
         return self.novelty().limit(kept)
 

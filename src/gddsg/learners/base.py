@@ -360,7 +360,7 @@ class FeatureLearner(Learner[S]):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         try:
-            torch.empty(0, device=self.device)
+            torch.zeros(1, device=self.device).cpu()  # a device without memory makes tensors, and gives nothing back
         except (RuntimeError, TypeError, AssertionError) as error:
             raise InputError(f"device={self.device!r} cannot be used ({error}). Try device='cpu'.") from error
 
