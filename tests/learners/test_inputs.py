@@ -90,7 +90,7 @@ def test_features_that_no_float_stands_for_are_refused(features):
         torch.empty(2, device="meta"),
         np.ma.masked_array([1, 2], mask=[True, False]),
     ],
-    ids=repr,
+    ids=lambda value: repr(value)[:60],
 )
 def test_labels_that_could_be_mistaken_are_refused(labels):
     with pytest.raises(InputError):
@@ -108,7 +108,7 @@ def test_labels_that_could_be_mistaken_are_refused(labels):
         (torch.tensor([True, False]), [1, 0]),
         ([3.0, 4], [3, 4]),
     ],
-    ids=repr,
+    ids=lambda value: repr(value)[:60],
 )
 def test_labels_keep_their_value(labels, expected):
     found = checked_labels(labels, 2, [])
