@@ -28,10 +28,11 @@ def symmetric_eigen(matrix: Tensor, rough: bool = False) -> tuple[Tensor, Tensor
         Whether the precision of float32 will do, which takes half the time. Where it does not converge, float64 has
         its turn.
     """
-    scale = power_of_two(matrix)
-    scaled = matrix / scale
-    found = _divide_and_conquer(scaled.float()) if rough else None
-    found = found or _divide_and_conquer(scaled.double()) or _iterate(scaled.double())
+    scale = power_of_two(matrix) if rough else 1.0  # in float64 no scale is out of range
+    found = _divide_and_conquer((matrix / scale).float()) if rough else None
+    if found is None:
+        scale, exact = 1.0, matrix.double()
+        found = _divide_and_conquer(exact) or _iterate(exact)
     return found[0].to(matrix) * scale, found[1].to(matrix)
 
 

@@ -204,8 +204,8 @@ def pooled_scatter(parts: Sequence[CodedMoments]) -> Tensor:
         decoded = [part.decoded() for part in parts[start : start + _CLASSES_AT_ONCE]]
         rows = torch.cat([part.factor * span_inflation(part) for part in decoded])
         # float32 rounds far below any shrinkage where many directions share the energy, not where a few have it all
-        rows, scale = rows.double() if _is_low_rank(parts) else rows, power_of_two(rows)
-        total += ((rows / scale).T @ (rows / scale)).double() * scale**2
+        rows = (rows.double() if _is_low_rank(parts) else rows) / (scale := power_of_two(rows))
+        total.add_(rows.T @ rows, alpha=scale**2)
     total.diagonal().add_(math.fsum(part.residual for part in parts) / 2 / dim)
     return total
 
