@@ -1,101 +1,42 @@
-"""All attacks, one after the other: ``make attack``, or ``python -m tests.attack [SEED]``.
+"""``make attack``, or ``python -m tests.attack [SEED [SHARE]]``: another seed, or a share of the attacks to try it out.
 
-Prints a table of counts and writes it down in ``benchmarks/records/attack.json``, which ``docs/reliability.md`` shows.
-The exit code is 1 if any attack succeeded.
+Prints a table of counts. A whole round is written down in ``benchmarks/records/attack.json``, which
+``docs/reliability.md`` shows. The exit code is 1 if any attack succeeded.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import resource
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
-from tests.attack.counts import Counts
+from tests.attack.every import attack_all, table_line
 
-ROOT = Path(__file__).parents[2]
-RECORD = ROOT / "benchmarks" / "records" / "attack.json"
-MEMORY_LIMIT = 16 * 2**30
-"""Address space of an attack: what asks for more fails, and the attack has succeeded."""
+from gddsg.bench.revision import code_revision
+from gddsg.files import replace_file
 
-ATTACKS = {
-    "kills of every writing command, up to three processes, links": ("kills", "attack_by_kills", 200),
-    "damaged model files": ("model_files", "attack_damaged_models", 3000),
-    "forged model files with right digests": ("model_files", "attack_forged_models", 1000),
-    "damaged networks and feature caches": ("networks", "attack_networks_and_caches", 1000),
-    "damaged photos": ("images", "attack_images", 10_000),
-    "damaged feature files": ("images", "attack_feature_files", 1000),
-    "damaged records": ("records", "attack_records", 1000),
-    "damaged experiments": ("records", "attack_experiments", 1000),
-    "hostile names of classes and files": ("names", "attack_names", 300),
-    "hostile inputs and labels, all learners": ("inputs", "attack_learners", 1000),
-    "small data sets of simple pictures, 1, 2 and 4 threads": ("small_sets", "attack_small_sets", 500),
-}
-"""What is attacked: module, function and how often."""
+RECORD = Path(__file__).parents[2] / "benchmarks" / "records" / "attack.json"
 
 
-def main(seed: int) -> int:
+def main(seed: int, share: float) -> int:
     """Attack, print and write down."""
-    from gddsg.bench.revision import code_revision
-    from gddsg.files import replace_file
-
     rows, started = [], time.monotonic()
-    for row in attack_all(seed):
+    for row in attack_all(seed, share):
         rows.append(row)
-        print(table_line(row), flush=True)  # noqa: T201
+        sys.stdout.write(table_line(row) + "\n")
         for failure in row["failures"][:5]:
-            print(f"    {failure[:500]}")  # noqa: T201
+            sys.stdout.write(f"    {failure[:500]}\n")
+        sys.stdout.flush()
     minutes = round((time.monotonic() - started) / 60, 1)
-    record = {"revision": code_revision(), "seed": seed, "minutes": minutes, "attacks": rows}
-    replace_file(RECORD, json.dumps(record, indent=1).encode() + b"\n")
+    if share == 1:
+        record = {"revision": code_revision(), "seed": seed, "minutes": minutes, "attacks": rows}
+        replace_file(RECORD, json.dumps(record, indent=1).encode() + b"\n")
     failed = sum(len(row["failures"]) for row in rows)
-    print(f"{sum(row['tried'] for row in rows)} attacks in {minutes} minutes, {failed} succeeded; see {RECORD}")  # noqa: T201
+    sys.stdout.write(f"{sum(row['tried'] for row in rows)} attacks in {minutes} minutes, {failed} succeeded.\n")
     return 1 if failed else 0
 
 
-def attack_all(seed: int) -> Iterator[dict[str, Any]]:
-    """The results of all attacks, each in a process of its own, so that its memory can be measured."""
-    for title, (module, function, n) in ATTACKS.items():
-        began = time.monotonic()
-        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            counts, peak = pool.submit(attack, module, function, n, seed).result()
-        yield {
-            "attack": title,
-            "tried": counts.tried,
-            "outcomes": dict(sorted(counts.outcomes.items())),
-            "failures": counts.failures,
-            "peak_mebibytes": round(peak),
-            "seconds": round(time.monotonic() - began),
-        }
-
-
-def attack(module: str, function: str, n: int, seed: int) -> tuple[Counts, float]:
-    """One attack, in a folder of its own and within the limit of memory; and its peak."""
-    from importlib import import_module
-
-    from gddsg.bench.memory import peak_mebibytes
-
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
-    run: Callable[..., Counts] = getattr(import_module(f"tests.attack.{module}"), function)
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["GDDSG_CACHE"] = f"{folder}/cache"
-        wants_folder = "folder" in run.__code__.co_varnames[: run.__code__.co_argcount]
-        counts = run(n, seed, Path(folder)) if wants_folder else run(n, seed)
-    return counts, peak_mebibytes()
-
-
-def table_line(row: dict[str, Any]) -> str:
-    """A line of the table in ``docs/reliability.md``."""
-    outcomes = ", ".join(f"{n} {what}" for what, n in row["outcomes"].items())
-    return f"| {row['attack']} | {row['tried']} | {outcomes} | {len(row['failures'])} | {row['peak_mebibytes']} |"
-
-
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 0))
+    given = sys.argv[1:]
+    sys.exit(main(int(given[0]) if given else 0, float(given[1]) if len(given) > 1 else 1.0))
