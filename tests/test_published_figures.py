@@ -1,9 +1,11 @@
 """Figures in the documentation are those of stored records, and the stored report is made of stored records."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
+from tests.attack.every import ATTACKS, table_line
 
 from gddsg.bench import read_records
 from gddsg.report.benchmark import write_report
@@ -92,3 +94,11 @@ def test_the_stored_report_is_made_of_the_stored_records(tmp_path):
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {
         path.name for path in (stored / "figures").iterdir()
     }
+
+
+def test_the_page_on_reliability_shows_the_last_attack():
+    record = json.loads((ROOT / "benchmarks/records/attack.json").read_text())
+    page = (ROOT / "docs/reliability.md").read_text()
+    assert [row["attack"] for row in record["attacks"]] == list(ATTACKS)
+    for row in record["attacks"]:
+        assert table_line(row) in page.splitlines()

@@ -1,6 +1,7 @@
 """The benchmark: experiments in TOML files, runs on all cores, one record a run."""
 
-from gddsg.bench.experiment import Experiment, LearnerSpec, experiment_files, experiment_from, read_experiment
+from gddsg.bench.experiment import Experiment, LearnerSpec
+from gddsg.bench.experiment_file import experiment_files, experiment_from, read_experiment
 from gddsg.bench.methods import learner_class, learner_names
 from gddsg.bench.record import Head, Record
 from gddsg.bench.records import read_records

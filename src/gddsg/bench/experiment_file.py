@@ -1,0 +1,301 @@
+"""Experiments in TOML files that hold only what differs from the defaults: every key is checked when it is read."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from gddsg.bench.experiment import ORDER_NAMES, Experiment, LearnerSpec, number_of_runs, seeds
+from gddsg.bench.findings import FINDINGS
+from gddsg.bench.json_values import Between, short, value_of
+from gddsg.bench.methods import check_parameters
+from gddsg.errors import DataError
+from gddsg.evaluation.protocol import HONEST, PROTOCOLS
+from gddsg.learners import LEARNERS
+
+MOST_RUNS = 100_000
+"""An experiment that makes more runs is refused: nobody lives to see its end."""
+
+_KINDS = tuple(FINDINGS)
+_LARGEST_FILE = 1_000_000
+_MOST_ENTRIES = 10_000
+_MOST_CLASSES = 10**6
+
+T = TypeVar("T")
+
+
+def experiment_files(folder: Path) -> Sequence[Path]:
+    """The TOML files in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to look.
+
+    Returns
+    -------
+    sequence of Path
+        Sorted.
+    """
+    return sorted(Path(folder).glob("*.toml"))
+
+
+def read_experiment(path: Path) -> Experiment:
+    """The experiment in a TOML file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    Experiment
+        Checked.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read; it says what is wrong with it.
+    """
+    try:
+        table = tomllib.loads(_text(Path(path)))
+    except FileNotFoundError as error:
+        raise DataError(f"There is no experiment file {path}. `gddsg bench list` shows those there are.") from error
+    except RecursionError:  # its own trace would fill pages
+        raise DataError(f"{path} cannot be read as TOML: it is nested too deeply. Mend the file.") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read as TOML: {error}. Mend the file.") from error
+    try:
+        return experiment_from(Path(path).stem, table)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(_LARGEST_FILE + 1)
+    if len(content) > _LARGEST_FILE:
+        raise ValueError(f"it has more than {_LARGEST_FILE} bytes")
+    return content.decode()
+
+
+def experiment_from(name: str, table: Mapping[str, Any]) -> Experiment:
+    """The experiment that a table describes.
+
+    Parameters
+    ----------
+    name : str
+        What records call it.
+    table : Mapping
+        As TOML has it.
+
+    Returns
+    -------
+    Experiment
+        Checked.
+
+    Raises
+    ------
+    DataError
+        If something in the table is wrong.
+    """
+    _refuse_unknown(table, _EXPERIMENT_KEYS, "an experiment")
+    given = {"datasets": None, "learners": _incremental(), **table}
+    experiment = Experiment(_name(name, "name"), **{key: _EXPERIMENT_KEYS[key](given[key], key) for key in given})
+    _check(experiment)
+    return experiment
+
+
+def _incremental() -> list[str]:
+    return [name for name, cls in LEARNERS.items() if cls.incremental]
+
+
+def _refuse_unknown(table: Any, allowed: Collection[str], what: str) -> None:
+    if not isinstance(table, Mapping):
+        raise DataError(f"{short(table)} was given for {what}; expected a table.")
+    unknown = sorted(set(table) - set(allowed))
+    if unknown:
+        raise DataError(f"{short(unknown[0])} is no key of {what}; those are {', '.join(sorted(allowed))}.")
+
+
+# Readers of keys: each takes a value of TOML and the name of the key, and gives what an experiment holds.
+
+
+def _reader(wanted: Any) -> Reader:
+    def read(value: Any, key: str) -> Any:
+        value_of(value, wanted, key)
+        return value  # as it was written: ids of recorded runs tell 10 from 10.0
+
+    return read
+
+
+def _name(value: Any, key: str) -> str:
+    name: str = value_of(value, str, key)
+    if "\0" in name or not name.strip():
+        raise DataError(f"{key} = {short(name)} was given; expected text that is not empty and has no null character.")
+    return name
+
+
+def _list(value: Any, key: str) -> list[Any]:
+    """The entries of a list, or a single one; at least one and not too many."""
+    entries = value if isinstance(value, list) else [value]
+    if not 1 <= len(entries) <= _MOST_ENTRIES:
+        raise DataError(f"{key} has {len(entries)} entries; expected from 1 to {_MOST_ENTRIES}.")
+    return entries
+
+
+def _distinct(found: Iterable[T], key: str) -> tuple[T, ...]:
+    counts = Counter(found)
+    twice = next((one for one, count in counts.items() if count > 1), None)
+    if twice is not None:
+        raise DataError(f"{key} has {short(twice)} more than once; expected each entry once.")
+    return tuple(counts)
+
+
+def _names(value: Any, key: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
+        raise DataError(f"{key} = {short(value)} was given; expected a list of names, such as [{'cub200'!r}].")
+    return _distinct((_name(one, key) for one in _list(value, key)), key)
+
+
+def _orders(value: Any, key: str) -> tuple[int | str, ...]:
+    if _is_whole(value) and 1 <= value <= _MOST_ENTRIES:
+        return seeds(value)
+    if isinstance(value, list) and value and all(map(_is_order, _list(value, key))):
+        return _distinct(value, key)
+    raise DataError(
+        f"{key} = {short(value)} was given; expected how many, from 1 to {_MOST_ENTRIES}, or a list of seeds below "
+        f"2³² and of {', '.join(ORDER_NAMES)}."
+    )
+
+
+def _is_order(value: Any) -> bool:
+    return value in ORDER_NAMES if isinstance(value, str) else _is_whole(value) and 0 <= value < 2**32
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _tasks(value: Any, key: str) -> tuple[int | tuple[int, ...], ...]:
+    found = tuple(tuple(_list(entry, key)) if isinstance(entry, list) else entry for entry in _list(value, key))
+    numbers = [n for entry in found for n in (entry if isinstance(entry, tuple) else (entry,))]
+    if not all(_is_whole(n) and 1 <= n <= _MOST_CLASSES for n in numbers):
+        raise DataError(
+            f"{key} = {short(value)} was given; expected a number of tasks from 1 to {_MOST_CLASSES}, or a list of "
+            "lists of sizes."
+        )
+    return _distinct(found, key)
+
+
+def _own_tasks(value: Any, key: str) -> int | tuple[int, ...]:
+    found = _tasks(value, key)
+    if len(found) > 1:
+        raise DataError(
+            f"{key} = {short(value)} was given for a learner; expected one number of tasks, or one list of sizes in a "
+            "list. List the learner twice, under two names, to have both."
+        )
+    return found[0]
+
+
+def _counts(value: Any, key: str) -> tuple[int, ...]:
+    entries = _list(value, key)
+    if not all(_is_whole(n) and 1 <= n <= _MOST_CLASSES for n in entries):
+        raise DataError(
+            f"{key} = {short(value)} was given; expected a whole number from 1 to {_MOST_CLASSES}, or a list of them."
+        )
+    return _distinct(entries, key)
+
+
+def _learners(value: Any, key: str) -> tuple[LearnerSpec, ...]:
+    if not isinstance(value, list):
+        raise DataError(f"{key} = {short(value)} was given; expected a list of names, and of tables with a name.")
+    found = tuple(_learner(entry) for entry in _list(value, key))
+    (name, count), *_ = Counter(spec.name for spec in found).most_common(1)
+    if count > 1:
+        raise DataError(f"Two learners are called {short(name)}; give each a name of its own.")
+    return found
+
+
+def _learner(entry: Any) -> LearnerSpec:
+    table: dict[str, Any] = {"name": entry} if isinstance(entry, str) else entry
+    if not isinstance(table, dict) or not isinstance(table.get("name"), str):
+        raise DataError(f"The learner {short(entry)} was given; expected a name, or a table with a name.")
+    _refuse_unknown(table, _LEARNER_KEYS, "a learner")
+    given = {"method": table["name"], **table}
+    spec = LearnerSpec(**{key: _LEARNER_KEYS[key](given[key], key) for key in given})
+    if spec.protocol not in PROTOCOLS:
+        raise DataError(f"There is no protocol {short(spec.protocol)}; those are {', '.join(PROTOCOLS)}.")
+    check_parameters(spec.method, spec.parameters)
+    return spec
+
+
+def _parameters(value: Any, key: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise DataError(f"{key} = {short(value)} was given; expected a table, such as {{ rank = 32 }}.")
+    found: Mapping[str, Any] = value_of(value, Mapping[str, Any], key)
+    return found
+
+
+Reader = Callable[[Any, str], Any]
+
+_EXPERIMENT_KEYS: dict[str, Reader] = {
+    "datasets": _names,
+    "learners": _learners,
+    "title": _reader(str),
+    "description": _reader(str),
+    "kinds": _names,
+    "backbones": _names,
+    "tasks": _tasks,
+    "lengths": _counts,
+    "base": _reader(Annotated[int, Between(0, _MOST_CLASSES)]),
+    "orders": _orders,
+    "parts": _counts,
+    "blur": _reader(Annotated[float, Between(0, 0.9)]),
+    "imbalance": _reader(Annotated[float, Between(1, 1e6)]),
+    "search_steps": _reader(Annotated[int, Between(1, 10**6)]),
+    "seed": _reader(Annotated[int, Between(0, 2**32 - 1)]),
+}
+_LEARNER_KEYS: dict[str, Reader] = {
+    "name": _name,
+    "method": _name,
+    "parameters": _parameters,
+    "protocol": _name,
+    "orders": _orders,
+    "tasks": _own_tasks,
+    "only_last": _reader(bool),
+}
+
+
+def _check(experiment: Experiment) -> None:
+    if not set(experiment.kinds) <= set(_KINDS):
+        raise DataError(f"kinds = {short(list(experiment.kinds))} was given; expected some of {', '.join(_KINDS)}.")
+    runs = number_of_runs(experiment)
+    if runs > MOST_RUNS:
+        raise DataError(
+            f"This makes {runs} runs; expected at most {MOST_RUNS}. Leave out data sets, backbones, learners, orders "
+            "or tasks, or make two experiments of it."
+        )
+    _check_kinds(experiment)
+
+
+def _check_kinds(experiment: Experiment) -> None:
+    """Only streams are run with samples that are missing or come back, and by protocols that tell something."""
+    others = [kind for kind in experiment.kinds if kind != "stream"]
+    if others and (experiment.blur or experiment.imbalance != 1):
+        raise DataError(
+            f"kinds = {others!r} was given with blur = {experiment.blur:g} and imbalance = {experiment.imbalance:g}; "
+            "expected neither, which are for streams. Leave them out, or run an experiment of its own."
+        )
+    told = [spec.name for spec in experiment.learners if spec.protocol != HONEST.name]
+    if others and told:
+        raise DataError(
+            f"kinds = {others!r} was given with a protocol for {short(told[0])}; expected none, since only streams are "
+            "asked by protocols. Leave it out, or run an experiment of its own."
+        )
+    if experiment.lengths and experiment.base:
+        raise DataError(f"lengths was given with base = {experiment.base}; expected one or the other. Drop one.")
