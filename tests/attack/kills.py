@@ -221,11 +221,11 @@ def _choose(
 ) -> tuple[str, dict[str, int], Callable[[], object], str]:
     """A command, what the worker's classes are after it, how to do it, and what it takes to give it once more."""
     kind, photos = draw.random(), [draw.randrange(2**40) for _ in range(draw.randint(1, 3))]
-    if kind < 0.04:
+    if kind < 0.015:  # takes long, hence is met by many kills even if it is rare
         return "export", state, lambda: _export(folder, str(worker)), str(worker)
-    if kind < 0.12:
+    if kind < 0.04:
         return "bench", state, lambda: _bench(folder, str(worker)), str(worker)
-    if kind < 0.3:
+    if kind < 0.35:
         name = f"{worker}-{draw.randrange(2**40)}"
         return "merge", state, lambda: _merge(folder, name), name
     if kind < 0.6 or not state:

@@ -26,12 +26,11 @@ _JUNK: tuple[Any, ...] = (
 _NUMBERS = (0.0, -1.0, 1e-40, 1e-30, 1e15, 1e20, 3e38, -3e38, np.inf, -np.inf, np.nan)
 
 
-def small_model(seed: int, grouping: str = "canonical", transform: str = "auto") -> Model:
+def small_model(seed: int, width: int = 6, **settings: Any) -> Model:
     """A model of five classes, all kinds of numbers in its cards in use."""
-    random_ = np.random.default_rng(seed)
-    features = random_.random((100, 6), dtype=np.float32)
-    settings = Settings(projection_dim=12, rank=8, grouping=grouping, feature_transform=transform)  # type: ignore[arg-type]
-    model, labels = Model(settings), np.arange(100) % 5
+    features = np.random.default_rng(seed).random((100, width), dtype=np.float32)
+    settings = {"projection_dim": 2 * width, "rank": 8, **settings}
+    model, labels = Model(Settings(**settings)), np.arange(100) % 5
     ids = np.arange(100, dtype=np.uint64) + np.uint64(1)
     return model.plus(model.make_cards(torch.from_numpy(features), labels.tolist(), ids))
 
@@ -40,7 +39,7 @@ def attack_damaged_models(n: int, seed: int, folder: Path) -> Counts:
     """Flip, cut, zero, swap and repeat bytes of sound files: each is refused, or says what it always said."""
     draw, counts = random.Random(seed), Counts()
     path, damaged = folder / "sound.gddsg", folder / "damaged.gddsg"
-    write_model(path, small_model(seed))
+    write_model(path, small_model(seed, width=400))  # cards that fill their pages
     sound, expected = path.read_bytes(), _answers(read_model(path))
     for _ in range(n):
         damaged.write_bytes(mutated(sound, draw))
@@ -84,7 +83,7 @@ def attack_forged_models(n: int, seed: int, folder: Path) -> Counts:
     draw, counts, path = random.Random(seed), Counts(), folder / "forged.gddsg"
     sources = []
     for grouping, transform in (("canonical", "auto"), ("arrival", "auto"), ("canonical", "none"), ("task", "auto")):
-        write_model(path, small_model(seed, grouping, transform))
+        write_model(path, small_model(seed, grouping=grouping, feature_transform=transform))
         sources.append(read_rows(path))
     for _ in range(n):
         header, cards = draw.choice(sources)
@@ -240,7 +239,8 @@ def _other_index(body: bytes, draw: random.Random) -> bytes:
 
 
 def _answers(model: Model) -> bytes:
-    probe = np.random.default_rng(0).random((8, 6), dtype=np.float32)
+    assert model.feature_dim is not None
+    probe = np.random.default_rng(0).random((8, model.feature_dim), dtype=np.float32)
     table = model.predictor.predict_log_proba(probe)
     assert np.isfinite(table).all()
     return table.tobytes() + repr(model.labels).encode()
