@@ -56,6 +56,8 @@ def attack(module: str, function: str, n: int, seed: int) -> tuple[Counts, float
 
     from gddsg.bench.memory import peak_mebibytes
 
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)  # libtiff tells there of every damaged file; what matters is in the counts
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     run: Callable[..., Counts] = getattr(import_module(f"tests.attack.{module}"), function)
     with tempfile.TemporaryDirectory() as folder:

@@ -17,6 +17,7 @@ from tests.photos.tiny_backbone import Means
 from typer.testing import CliRunner
 
 from gddsg.cli import app
+from gddsg.core.label import LONGEST_LABEL
 
 _BATCH = 8  # classes a model
 _PHOTOS = 2  # a class
@@ -83,7 +84,8 @@ def attack_names(n: int, seed: int) -> Counts:
 def hostile_name(rng: random.Random) -> str:
     """A name that a class may have; no two are alike."""
     pieces = [rng.choice(_PIECES) if rng.random() < 0.8 else rng.choice(_TAME) for _ in range(rng.randint(1, 4))]
-    return "".join(pieces * (40 if rng.random() < 0.15 else 1)) + f"{rng.getrandbits(40):x}"
+    tail = f"{rng.getrandbits(40):x}"
+    return "".join(pieces * (40 if rng.random() < 0.15 else 1))[: LONGEST_LABEL - len(tail)] + tail
 
 
 def file_name(rng: random.Random, ending: str) -> str:
