@@ -370,10 +370,17 @@ def resized(key, array, widths):
 
 
 def test_a_model_that_could_not_be_read_again_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr("gddsg.store.model_file.LARGEST_PREDICTOR", 1000)
+    model = learnt()
+    monkeypatch.setattr("gddsg.core.model.LARGEST_PREDICTOR", 1000)
     with pytest.raises(InputError, match="GiB to predict"):
-        write_model(tmp_path / "m", learnt())
+        write_model(tmp_path / "m", model)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_would_fill_the_memory_is_not_even_learnt():
+    model = Model(Settings(projection_dim=10**9))
+    with pytest.raises(InputError, match=r"4 features and a projection of 1000000000 take 44.7 GiB"):
+        model.make_cards(torch.eye(4), list("aabb"))
 
 
 @pytest.mark.parametrize("name", ["int:1_0", "int: 3", "int:٣", "int:-0", f"int:{2**63}"])

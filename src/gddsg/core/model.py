@@ -107,6 +107,27 @@ _UNSOUND = (
 _SAME_TO_MERGE = ("projection_dim", "rank", "seed", "feature_transform", "backbone")
 
 
+LARGEST_PREDICTOR = 8 * 2**30
+"""Bytes of what a model derives from its cards beside their own size. A file of megabytes could ask for any number of
+them, so one that asks for more than this is refused, and none is learnt or written."""
+
+
+def check_memory(feature_dim: int, projection_dim: int) -> None:
+    """Refuse a model whose matrices of features by features, and of features by projections, are beyond the limit.
+
+    Parameters
+    ----------
+    feature_dim, projection_dim : int
+        Widths of the features and of their projection.
+    """
+    needed = 64 * feature_dim**2 + 12 * feature_dim * projection_dim
+    if needed > LARGEST_PREDICTOR:
+        raise InputError(
+            f"{feature_dim} features and a projection of {projection_dim} take {needed / 2**30:.1f} GiB to predict; "
+            f"a model may take up to {LARGEST_PREDICTOR / 2**30:.0f}. Use fewer of either."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """Settings, class cards and, where groups depend on arrival, the groups so far. Never changed, only succeeded.
@@ -190,6 +211,7 @@ class Model:
         sample_ids : ndarray or None
             uint64, one a row, to tell samples apart by.
         """
+        check_memory(features.shape[1], self.settings.projection_dim)
         names, cards = np.array(labels), {}
         new = np.ones(len(names), dtype=bool) if sample_ids is None else self._find_new(sample_ids, labels)
         for label in sorted(set(labels)):

@@ -12,29 +12,9 @@ import numpy as np
 from gddsg.core.class_card import ClassCard
 from gddsg.core.grouping import ClassGroups
 from gddsg.core.label import Label, checked_label
-from gddsg.core.model import Model, Settings
+from gddsg.core.model import Model, Settings, check_memory
 from gddsg.errors import InputError, ModelFileError
 from gddsg.store.rows_file import read_rows, write_rows
-
-LARGEST_PREDICTOR = 8 * 2**30
-"""Bytes of what a model derives from its cards beside their own size. A file of megabytes could ask for any number of
-them, so one that asks for more than this is refused, and none is written."""
-
-
-def check_memory(feature_dim: int, projection_dim: int) -> None:
-    """Refuse a model whose matrices of features by features, and of features by projections, are beyond the limit.
-
-    Parameters
-    ----------
-    feature_dim, projection_dim : int
-        Widths of the features and of their projection.
-    """
-    needed = 64 * feature_dim**2 + 12 * feature_dim * projection_dim
-    if needed > LARGEST_PREDICTOR:
-        raise InputError(
-            f"{feature_dim} features and a projection of {projection_dim} take {needed / 2**30:.1f} GiB to predict; "
-            f"model files hold models of up to {LARGEST_PREDICTOR / 2**30:.0f}. Use fewer features."
-        )
 
 
 def replace_model(path: str | PathLike[str], model: Model, last_look: Callable[[], None] | None = None) -> None:
