@@ -171,10 +171,15 @@ class _Attack:
 
     def _end_in_order(self) -> None:
         """Give every interrupted command once more; then nothing is left that no command has made."""
+        from gddsg.store import read_model
+
         for again in self.repeated:
             again()
         for link in ("link.gddsg", "typed-link.gddsg"):
             _touch(self.folder / link)
+        typed = set(read_model(self.folder / "typed.gddsg").labels) - {"c"}
+        if typed not in ({"a", "d", "e", "f"}, {"b", "d", "e", "f"}):
+            self.failures.append(f"typed.gddsg has {typed}")
         allowed = {"real", "folder", "tmp", "cache", "link.gddsg", "typed.gddsg", "typed-link.gddsg", "data.npz"}
         allowed |= {"one.gddsg", "two.gddsg"}
         for path in (*self.folder.iterdir(), *(self.folder / "real").iterdir(), *(self.folder / "tmp").iterdir()):
