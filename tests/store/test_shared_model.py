@@ -143,6 +143,14 @@ def test_a_model_that_cannot_predict_is_refused_and_the_old_one_stays(tmp_path, 
         assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
+def test_only_other_cards_are_tried(tmp_path, monkeypatch):
+    """Another name changes no answer, and deriving a large model takes seconds."""
+    write_model(tmp_path / "m", learnt("a", "b"))
+    monkeypatch.setattr(Predictor, "predict_log_proba", lambda *_: pytest.fail("it was asked"))
+    SharedModel(tmp_path / "m").change(lambda model: model.renamed("a", "z"))
+    assert read_model(tmp_path / "m").labels == ("b", "z")
+
+
 @pytest.mark.parametrize("path", ["missing/m", "file/m", "nul\0byte", "."])
 def test_where_no_file_can_be_the_error_says_so(tmp_path, path):
     (tmp_path / "file").touch()
