@@ -12,6 +12,7 @@ from gddsg.core.decompositions import symmetric_solve
 from gddsg.core.label import Label
 from gddsg.core.once import Carried
 from gddsg.core.projection import project
+from gddsg.core.transform import View
 from gddsg.learners.base import Learnt, ProjectionLearner
 
 _ROWS_AT_ONCE = 4096
@@ -57,6 +58,8 @@ class ACIL(ProjectionLearner[State]):
         γ; the original's 0.1.
     seed : int
         Of the random layer.
+    view : {"raw", "root"}
+        Features as they are, or their signed square root.
     device : str
         Torch device for the arithmetic.
 
@@ -70,14 +73,20 @@ class ACIL(ProjectionLearner[State]):
     https://arxiv.org/abs/2205.14922
     """
 
-    fixed_by_learning = ("projection_dim", "seed", "regularisation")
+    fixed_by_learning = ("projection_dim", "seed", "regularisation", "view")
 
     def __init__(
-        self, projection_dim: int = 2_000, regularisation: float = 0.1, seed: int = 0, device: str = "cpu"
+        self,
+        projection_dim: int = 2_000,
+        regularisation: float = 0.1,
+        seed: int = 0,
+        view: View = "raw",
+        device: str = "cpu",
     ) -> None:
         self.projection_dim = projection_dim
         self.regularisation = regularisation
         self.seed = seed
+        self.view = view
         self.device = device
 
     def _check_parameters(self) -> None:

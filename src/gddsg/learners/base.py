@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from gddsg.core.label import Label
+from gddsg.core.transform import View, signed_root
 from gddsg.data.images import Images
 from gddsg.errors import GddsgError, InputError
 from gddsg.learners.features import checked_features
@@ -349,16 +350,24 @@ class FeatureLearner(Learner[S]):
     ----------
     device : str
         Torch device that the tensor is on, a parameter of learners that compute there; otherwise the CPU.
+    view : {"raw", "root"}
+        What the method gets, a parameter of learners that can be compared on either: the features as they are, or
+        their signed square root, which suits features that are never negative.
     """
 
     takes: ClassVar[Literal["features", "images"]] = "features"
     device: str = "cpu"
+    view: View = "raw"
 
     def _read(self, X: Any, before: Learnt[S] | None) -> tuple[Tensor, Mapping[str, Any]]:
-        return checked_features(X, {} if before is None else before.columns, type(self).__name__, self.device)
+        known = {} if before is None else before.columns
+        features, columns = checked_features(X, known, type(self).__name__, self.device)
+        return (signed_root(features) if self.view == "root" else features), columns
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if self.view not in get_args(View):
+            raise InputError(f"view={self.view!r} was given; expected 'raw' or 'root'.")
         try:
             torch.zeros(1, device=self.device).cpu()  # a device without memory makes tensors, and gives nothing back
         except (RuntimeError, TypeError, AssertionError) as error:

@@ -16,7 +16,7 @@ from gddsg.core.linear_discriminant import (
 )
 from gddsg.core.once import Carried
 from gddsg.core.random_fourier import fourier_features
-from gddsg.core.transform import unit
+from gddsg.core.transform import View, unit
 from gddsg.learners.base import Learnt, ProjectionLearner
 
 State = Carried[WithinScatter, LinearDiscriminant]
@@ -46,6 +46,8 @@ class KLDA(ProjectionLearner[State]):
         Of the covariance; ``None`` takes the oracle approximating shrinkage.
     seed : int
         Of the Fourier features.
+    view : {"raw", "root"}
+        Features as they are, or their signed square root.
     device : str
         Torch device for the arithmetic.
 
@@ -59,7 +61,7 @@ class KLDA(ProjectionLearner[State]):
     https://arxiv.org/abs/2412.15571
     """
 
-    fixed_by_learning = ("projection_dim", "seed", "gamma", "shrinkage")
+    fixed_by_learning = ("projection_dim", "seed", "gamma", "shrinkage", "view")
 
     def __init__(
         self,
@@ -67,12 +69,14 @@ class KLDA(ProjectionLearner[State]):
         gamma: float = 0.25,
         shrinkage: float | None = None,
         seed: int = 0,
+        view: View = "raw",
         device: str = "cpu",
     ) -> None:
         self.projection_dim = projection_dim
         self.gamma = gamma
         self.shrinkage = shrinkage
         self.seed = seed
+        self.view = view
         self.device = device
 
     def _check_parameters(self) -> None:

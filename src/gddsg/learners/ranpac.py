@@ -14,6 +14,7 @@ from gddsg.core.decompositions import symmetric_solve
 from gddsg.core.label import Label
 from gddsg.core.once import Carried
 from gddsg.core.projection import project
+from gddsg.core.transform import View
 from gddsg.learners.base import Learnt, ProjectionLearner
 
 REGULARISATIONS = tuple(10.0**k for k in range(-8, 9))
@@ -79,6 +80,8 @@ class RanPAC(ProjectionLearner[State]):
         λ; ``None`` picks it from 1e-8 … 1e8 by squared error on the held-out sums.
     seed : int
         Of the projection.
+    view : {"raw", "root"}
+        Features as they are, or their signed square root.
     device : str
         Torch device for the arithmetic.
 
@@ -92,14 +95,20 @@ class RanPAC(ProjectionLearner[State]):
     https://arxiv.org/abs/2307.02251
     """
 
-    fixed_by_learning = ("projection_dim", "seed", "regularisation")
+    fixed_by_learning = ("projection_dim", "seed", "regularisation", "view")
 
     def __init__(
-        self, projection_dim: int = 2_000, regularisation: float | None = None, seed: int = 0, device: str = "cpu"
+        self,
+        projection_dim: int = 2_000,
+        regularisation: float | None = None,
+        seed: int = 0,
+        view: View = "raw",
+        device: str = "cpu",
     ) -> None:
         self.projection_dim = projection_dim
         self.regularisation = regularisation
         self.seed = seed
+        self.view = view
         self.device = device
 
     def _next_state(self, state: State | None, inputs: Tensor, labels: Sequence[Label]) -> State:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gddsg.core.by_class import rows_by_class
 from gddsg.core.label import Label
-from gddsg.core.transform import unit
+from gddsg.core.transform import View, unit
 from gddsg.learners.base import FeatureLearner, Learnt
 
 _COSINE_SCALE = 16.0  # cosines lie within 1 of each other: unscaled, every probability would be near 1 / n_classes
@@ -20,6 +20,8 @@ class SimpleCIL(FeatureLearner[Mapping[Label, Tensor]]):
 
     Parameters
     ----------
+    view : {"raw", "root"}
+        Features as they are, or their signed square root.
     device : str
         Torch device for the arithmetic.
 
@@ -35,7 +37,10 @@ class SimpleCIL(FeatureLearner[Mapping[Label, Tensor]]):
     https://arxiv.org/abs/2303.07338
     """
 
-    def __init__(self, device: str = "cpu") -> None:
+    fixed_by_learning = ("view",)
+
+    def __init__(self, view: View = "raw", device: str = "cpu") -> None:
+        self.view = view
         self.device = device
 
     def _next_state(

@@ -9,6 +9,7 @@ from torch import Tensor
 from gddsg.core.label import Label
 from gddsg.core.linear_discriminant import LinearDiscriminant, WithinScatter
 from gddsg.core.once import Carried
+from gddsg.core.transform import View
 from gddsg.learners.base import FeatureLearner, Learnt
 
 State = Carried[WithinScatter, LinearDiscriminant]
@@ -28,6 +29,8 @@ class SLDA(FeatureLearner[State]):
     ----------
     shrinkage : float
         ε, towards the identity; the paper's 1e-4.
+    view : {"raw", "root"}
+        Features as they are, or their signed square root.
     device : str
         Torch device for the arithmetic.
 
@@ -43,10 +46,11 @@ class SLDA(FeatureLearner[State]):
     https://arxiv.org/abs/1909.01520
     """
 
-    fixed_by_learning = ("shrinkage",)
+    fixed_by_learning = ("shrinkage", "view")
 
-    def __init__(self, shrinkage: float = 1e-4, device: str = "cpu") -> None:
+    def __init__(self, shrinkage: float = 1e-4, view: View = "raw", device: str = "cpu") -> None:
         self.shrinkage = shrinkage
+        self.view = view
         self.device = device
 
     def _check_parameters(self) -> None:
