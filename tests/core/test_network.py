@@ -35,6 +35,7 @@ def assert_same(model, fresh):
         {},
         {"decision": "hard"},
         {"decision": "ungated"},
+        {"decision": "evidence"},
         {"feature_transform": "none"},
         {"grouping": "arrival"},
         {"grouping": "one"},

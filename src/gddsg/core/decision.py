@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Literal
 
-DecisionMode = Literal["soft", "hard", "ungated"]
+DecisionMode = Literal["soft", "hard", "ungated", "evidence"]
 
 HEAD_WEIGHT = 2.0
 """Head scores regress 0 and 1, so a head moves the log-odds of two classes by about this at most."""
@@ -37,9 +37,9 @@ class Decision(ABC):
 
     Attributes
     ----------
-    mode : {"soft", "hard", "ungated"}
+    mode : {"soft", "hard", "ungated", "evidence"}
         ``"soft"`` weighs all groups by their probability, ``"hard"`` commits to the likeliest one, ``"ungated"`` lets
-        the heads of all groups compete and identifies none.
+        the heads of all groups compete and identifies none, ``"evidence"`` asks neither groups nor heads.
     temperature : float
         See :class:`gddsg.core.metric.Metric`.
     """
@@ -52,6 +52,8 @@ class Decision(ABC):
         if self.mode == "ungated":  # none of the heads has learnt to say no to the classes of another
             return self._log_softmax(self._all_opinions(features), HEAD_WEIGHT)
         evidence = self.evidence(features)
+        if self.mode == "evidence":
+            return evidence
         if self.mode == "hard":
             return self.inside(features, self.group_evidence(features, evidence).argmax(1))
         plausible = self._leading(evidence, PLAUSIBLE_CLASSES, PLAUSIBLE_LOG_ODDS)

@@ -49,7 +49,8 @@ class Settings:
         ``"mlp"``.
     decision : str
         ``"soft"`` weighs all groups by their probability; ``"hard"`` commits to the likeliest group and takes its
-        head's best class, as the paper does; ``"ungated"`` lets the heads of all groups compete, for comparison.
+        head's best class, as the paper does. For comparison: ``"ungated"`` lets the heads of all groups compete,
+        ``"evidence"`` takes the discriminant's word and asks neither groups nor heads.
     feature_transform : str
         ``"auto"`` takes the square root of non-negative features and leaves others as they are, unless the cards
         promise far fewer errors the other way round; ``"none"`` always leaves features as they are.

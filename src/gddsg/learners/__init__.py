@@ -6,6 +6,7 @@ from typing import Any
 
 from gddsg.learners.acil import ACIL
 from gddsg.learners.base import FeatureLearner, ImageLearner, Learner, Learnt, NotLearntError, ProjectionLearner
+from gddsg.learners.discriminant import Discriminant
 from gddsg.learners.fecam import FeCAM
 from gddsg.learners.gddsg import GDDSG
 from gddsg.learners.joint_logistic import JointLogistic
@@ -18,6 +19,7 @@ from gddsg.learners.slda import SLDA
 
 LEARNERS: dict[str, type[Learner[Any]]] = {
     "gddsg": GDDSG,
+    "discriminant": Discriminant,
     "simplecil": SimpleCIL,
     "ranpac": RanPAC,
     "slda": SLDA,
@@ -36,6 +38,7 @@ __all__ = [
     "KLDA",
     "LEARNERS",
     "SLDA",
+    "Discriminant",
     "FeCAM",
     "FeatureLearner",
     "ImageLearner",
