@@ -143,6 +143,28 @@ def test_a_pickle_holds_the_chosen_rows_alone(photos):
         np.testing.assert_array_equal(copy.pixels(8), images.pixels(8))
 
 
+def test_bare_images_look_the_same_and_lead_nowhere(photos):
+    for images in (numbered()[[7, 2]], Images.of(photos)[[3, 0]]):
+        bare = images.bare()
+        np.testing.assert_array_equal(bare.pixels(8), images.pixels(8))
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(bare)).pixels(8), images.pixels(8))
+        np.testing.assert_array_equal(bare.bare()[[1]].pixels(8), images[[1]].pixels(8))
+        assert len(bare.source) == 2
+        assert bare.rows.tolist() == [0, 1]
+    (in_memory, in_a_file), behind = bare.source, photos[0]
+    assert {(photo.name, photo.label, photo.path) for photo in bare.source} == {("a photo", "", None)}
+    assert not np.shares_memory(in_memory.pixels, photos[3].pixels)
+    content = in_a_file.read()
+    assert (content, in_a_file.size()) == (behind.read(), behind.size())
+    assert in_a_file.decoded_bytes(content, 8) == behind.decoded_bytes(content, 8)
+
+
+def test_a_bare_photo_that_is_damaged_is_named_all_the_same(tmp_path):
+    (tmp_path / "broken.jpg").write_bytes(b"no photo")
+    with pytest.raises(PhotoError, match=r"broken\.jpg"):
+        Images.of([Photo.of_file(tmp_path / "broken.jpg", "cat")]).bare().pixels(8)
+
+
 def test_images_are_made_of_what_holds_images(photos):
     images = Images.of(photos)
     assert Images.of(images) is images

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from gddsg.data.photo import Photo
+from gddsg.data.photo import MAX_FILE_BYTES, Photo
 from gddsg.errors import InputError, InputTypeError
 
 __all__ = ["Images"]
@@ -21,6 +21,7 @@ Box = tuple[float, float, float, float]
 
 _ATTEMPTS = 10
 _DRAWS = 4 * _ATTEMPTS + 1  # area, shape, left and top of each attempt, and the flip
+_NO_NAME = "a photo"
 _SPARE_AT_TEST, _SPARE_IN_TRAINING = 2, 4  # how many times ``size`` a JPEG keeps: a small cut-out needs more
 
 
@@ -92,6 +93,14 @@ class Images:
         if isinstance(self.source, np.ndarray):
             return Images.of, (self.source[self.rows],)
         return Images.of, (tuple(self.source[row] for row in self.rows.tolist()),)
+
+    def bare(self) -> Images:
+        """The same images as somebody has them who knows nothing else: no other rows, no labels, names or places."""
+        if isinstance(self.source, np.ndarray):
+            pixels = self.source[self.rows]
+            pixels.flags.writeable = False  # nobody else has this copy, so it need not be copied again
+            return Images.of(pixels)
+        return Images.of(tuple(_BarePhoto.of(self.source[row]) for row in self.rows.tolist()))
 
     def pixels(self, size: int, rows: Any = None, *, crop: float = 1.0) -> Pixels:
         """The central square of each image, resized: ``(n, size, size, 3)`` uint8.
@@ -170,6 +179,37 @@ class Images:
             return Image.fromarray(self.source[row])
         photo = self.source[row]
         return photo.image(b"" if photo.pixels is not None else photo.read(), at_least)
+
+
+@dataclass(frozen=True)
+class _BarePhoto(Photo):
+    """A photo that does not tell its label, name or folder, which in most data sets is the label once more.
+
+    Errors still name the file: who mends the data set has to find it.
+    """
+
+    _photo: Photo = field(default=Photo(""), repr=False)
+
+    @classmethod
+    def of(cls, photo: Photo) -> Photo:
+        """What there is to see of a photo."""
+        if isinstance(photo, cls):
+            return photo
+        if photo.pixels is None:
+            return cls(_NO_NAME, _photo=photo)
+        return Photo.of_pixels(photo.pixels.copy(), "", _NO_NAME)  # they may be a view of those of all photos
+
+    def size(self) -> int:
+        return self._photo.size()
+
+    def read(self, at_most: int = MAX_FILE_BYTES) -> bytes:
+        return self._photo.read(at_most)
+
+    def decoded_bytes(self, content: bytes, at_least: int) -> int:
+        return self._photo.decoded_bytes(content, at_least)
+
+    def image(self, content: bytes, at_least: int) -> Image.Image:
+        return self._photo.image(content, at_least)
 
 
 def _frozen(array: NDArray[Any]) -> Pixels:

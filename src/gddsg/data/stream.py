@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gddsg.data.dataset import Dataset, Inputs
+from gddsg.data.images import Images
 from gddsg.errors import DataError, InputError
 
 if TYPE_CHECKING:  # the module of Label imports torch, which data sets do without
@@ -28,14 +29,14 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a learner gets at one step: training rows and nothing else.
+    """What a learner gets at one step: training rows and nothing else, not even a way to what they were picked from.
 
     Attributes
     ----------
     inputs : Inputs
         Features or images, as in the data set.
     labels : ndarray
-        ``(n_samples,)``, as they are in the data set.
+        ``(n_samples,)``, as they are in the data set, in a type no wider than they need.
     """
 
     inputs: Inputs
@@ -73,13 +74,46 @@ class Stream:
     def tasks(self) -> Iterator[Task]:
         """The tasks, each built when it is its turn; every call starts again with the first."""
         for rows in self.rows:
-            yield Task(self.train_inputs[rows], self.train_labels[rows])
+            yield Task(own_rows(self.train_inputs, rows), own_labels(self.train_labels, rows))
 
     def seen(self, step: int) -> tuple[Label, ...]:
         """The classes seen after task ``step``, counted from 0: always the beginning of ``order``."""
         if not 0 <= step < len(self.sizes):
             raise InputError(f"step={step!r} was given; the tasks go from 0 to {len(self.sizes) - 1}.")
         return self.order[: sum(self.sizes[: step + 1])]
+
+
+def own_rows(inputs: Inputs, rows: Any) -> Inputs:
+    """Some rows of the inputs from which nobody can get to the others: what a learner may be handed.
+
+    Parameters
+    ----------
+    inputs : Inputs
+        An array; or images, which lose their labels and names as well. Anything else is trusted to part by itself.
+    rows : array_like
+        Which of them.
+
+    Examples
+    --------
+    >>> features = np.eye(3)
+    >>> own_rows(features, slice(0, 2)).base is None
+    True
+    """
+    found: Inputs = inputs[rows]
+    if isinstance(found, Images):
+        return found.bare()
+    return found.copy() if isinstance(found, np.ndarray) and found.base is not None else found
+
+
+def own_labels(labels: NDArray[Any], rows: Any) -> NDArray[Any]:
+    """Labels of some rows, in a type that tells nothing of the others: ``<U12`` would tell of a long name to come.
+
+    Examples
+    --------
+    >>> own_labels(np.array(["ant", "bumblebee"]), [0])
+    array(['ant'], dtype='<U3')
+    """
+    return np.array(labels[rows].tolist(), dtype=object if labels.dtype == object else None)
 
 
 def task_sizes(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gddsg.core.label import Label
 from gddsg.data.dataset import Inputs
-from gddsg.data.stream import Stream
+from gddsg.data.stream import Stream, own_rows
 from gddsg.errors import InputError
 from gddsg.evaluation.metrics import accuracy_in_group, class_accuracies, expected_calibration_error, group_accuracy
 from gddsg.learners.base import pickled_bytes
@@ -37,7 +37,7 @@ class TestPool:
     Attributes
     ----------
     inputs : Inputs
-        Features or images.
+        Features or images, with nothing about them that :func:`gddsg.data.stream.own_rows` takes away.
     labels : ndarray
         ``(n_samples,)``, the truth.
     tasks : tuple of tuple
@@ -52,7 +52,7 @@ class TestPool:
 
     def rows(self, chosen: NDArray[Any]) -> TestPool:
         """Some of the samples."""
-        return TestPool(self.inputs[chosen], self.labels[chosen], self.tasks)
+        return TestPool(own_rows(self.inputs, chosen), self.labels[chosen], self.tasks)
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def shuffled_pool(stream: Stream, step: int, seed: int) -> TestPool:
     tasks = tuple(tuple(stream.order[a:b]) for a, b in zip([0, *ends[:-1]], ends, strict=True))
     rows = np.flatnonzero(np.isin(stream.test_labels, list(stream.seen(step))))
     rows = np.random.default_rng([seed, step]).permutation(rows)
-    return TestPool(stream.test_inputs[rows], stream.test_labels[rows], tasks)
+    return TestPool(own_rows(stream.test_inputs, rows), stream.test_labels[rows], tasks)
 
 
 def evaluate_stream(
