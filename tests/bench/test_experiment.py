@@ -89,6 +89,14 @@ def test_a_variant_is_a_learner_with_parameters(tmp_path):
             "'rank' is dat",
         ),
         ({"datasets": ["a"], "learners": [{"name": "gddsg", "parameters": {"rank": float("inf")}}]}, "'rank' is inf"),
+        ({"datasets": ["a"], "fixed_tasks": 1}, "fixed_tasks is 1"),
+        ({"datasets": ["a"], "fixed_tasks": True, "orders": [1993, "hardest"]}, "with the order 'hardest'"),
+        (
+            {"datasets": ["a"], "fixed_tasks": True, "learners": [{"name": "gddsg", "orders": ["easiest"]}]},
+            "with the order 'easiest'",
+        ),
+        ({"datasets": ["a"], "fixed_tasks": True, "base": 50}, "base = 50; expected tasks of one size"),
+        ({"datasets": ["a"], "fixed_tasks": True, "tasks": [[2, 3]]}, "[2, 3]; expected tasks of one size"),
         ("text", "expected a table"),
         ({"datasets": ["a"], "blur": 2}, "blur is 2; expected a number from 0 to 0.9"),
         ({"datasets": ["a"], "imbalance": "much"}, "imbalance"),
@@ -118,6 +126,15 @@ def test_runs_are_counted_without_planning_them():
     }
     experiment = experiment_from("small", table)
     assert number_of_runs(experiment) == len(list(planned_runs(experiment))) == 2 * 3 * (2 + 4)
+
+
+def test_fixed_tasks_are_those_of_the_first_seed():
+    table = {"datasets": ["a"], "fixed_tasks": True, "orders": [7, 8], "tasks": [5, [3, 3]]}
+    learners = ["gddsg", {"name": "ranpac", "orders": [9]}]
+    runs = list(planned_runs(experiment_from("fixed", {**table, "learners": learners})))
+    assert {run.tasks_of for run in runs} == {7}
+    assert {run.order_name for run in runs} == {f"seed {seed} of tasks 7" for seed in (7, 8, 9)}
+    assert {run.tasks_of for run in planned_runs(experiment_from("free", {**table, "fixed_tasks": False}))} == {None}
 
 
 def test_so_many_orders_are_so_many():

@@ -462,6 +462,25 @@ def test_named_orders(root, tmp_path, order):
     assert record.found.metrics
 
 
+def test_fixed_tasks_keep_their_classes(root, tmp_path):
+    out, free = tmp_path / "records.jsonl", tmp_path / "free.jsonl"
+    assert run_experiment(small(orders=4, fixed_tasks=True), out, root, workers=0).failed == 0
+    run_experiment(small(orders=1), free, root, workers=0)
+    (cut,), runs = read_records(free), read_records(out)
+    tasks = [[frozenset(run.found.class_order[k : k + 4]) for k in (0, 4, 8)] for run in runs]
+    assert len({frozenset(one) for one in tasks}) == 1
+    assert len({tuple(one) for one in tasks}) > 1
+    assert runs[0].found.class_order == cut.found.class_order  # the first seed is the order that was cut
+    assert [run.head.order for run in runs[:2]] == ["seed 1993 of tasks 1993", "seed 2024 of tasks 1993"]
+    assert len({run.head.run for run in (*runs, cut)}) == 5
+
+
+def test_fixed_tasks_of_unequal_sizes_are_refused(root, tmp_path):
+    out = tmp_path / "records.jsonl"
+    assert run_experiment(small(tasks=5, fixed_tasks=True), out, root, workers=0).failed == 1
+    assert "divides the 12 classes" in read_records(out)[1].error
+
+
 def test_the_released_recipe_and_the_oracle_are_labelled(root, tmp_path):
     learners = [
         {

@@ -14,6 +14,7 @@ from gddsg.data import (
     dissimilar_order,
     extreme_order,
     given_order,
+    permuted_tasks,
     searched_order,
     seeded_order,
     similarity_sorted_order,
@@ -75,6 +76,39 @@ def test_a_given_order_is_kept():
 def test_a_given_order_that_does_not_fit_is_refused(wanted, message):
     with pytest.raises(InputError, match=message):
         given_order(["a", "b", "c"], wanted)
+
+
+# Fixed tasks.
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_permuted_tasks_keep_their_classes(n_tasks, size, seed):
+    order = seeded_order([f"class {c}" for c in range(n_tasks * size)], 1993)
+    cut = [order[start : start + size] for start in range(0, len(order), size)]
+    permuted = permuted_tasks(order, (size,) * n_tasks, seed)
+    assert [permuted[start : start + size] for start in range(0, len(order), size)] == [
+        cut[task] for task in np.random.RandomState(seed).permutation(n_tasks)
+    ]
+
+
+def test_a_seed_permutes_tasks_whatever_they_hold():
+    numbers, letters = permuted_tasks(range(6), (2, 2, 2), 3), permuted_tasks("abcdef", (2, 2, 2), 3)
+    assert letters == tuple("abcdef"[number] for number in numbers)
+    assert len({permuted_tasks(range(20), (2,) * 10, seed) for seed in range(20)}) == 20
+
+
+@pytest.mark.parametrize(
+    ("order", "sizes", "message"),
+    [
+        ("abc", (2, 1), "of one size. Choose a number of tasks that divides the 3 classes"),
+        ("abc", (2, 2), "add up to the 3 classes"),
+        ("aba", (1, 1, 1), "'a' is there twice"),
+    ],
+)
+def test_tasks_that_cannot_be_permuted_are_refused(order, sizes, message):
+    with pytest.raises(InputError, match=message):
+        permuted_tasks(order, sizes, 0)
 
 
 # Prototypes.

@@ -27,6 +27,7 @@ from gddsg.data import Dataset, FeatureDataset, InputDataset, Stream, class_prot
 from gddsg.data.orders import (
     dissimilar_order,
     extreme_order,
+    permuted_tasks,
     searched_order,
     seeded_order,
     similarity_sorted_order,
@@ -264,6 +265,9 @@ def _order(run: Run, features: FeatureDataset, data: Dataset, sizes: tuple[int, 
 
 def _order_by_features(run: Run, data: FeatureDataset, sizes: tuple[int, ...]) -> tuple[Label, ...]:
     classes, prototypes = class_prototypes(data)
+    if run.tasks_of is not None and isinstance(run.order, int):
+        fixed = seeded_order(classes, run.tasks_of)
+        return fixed if run.order == run.tasks_of else permuted_tasks(fixed, sizes, run.order)
     if isinstance(run.order, int):
         return seeded_order(classes, run.order)
     if run.order == "similar together":

@@ -80,6 +80,9 @@ class Experiment:
         Of the order ``searched``.
     seed : int
         Of learners, test order, blur and imbalance.
+    fixed_tasks : bool
+        The class order of the first seed is cut into tasks, and the other seeds permute these tasks instead of the
+        classes: every task keeps its classes.
     """
 
     name: str
@@ -98,6 +101,7 @@ class Experiment:
     imbalance: float = 1.0
     search_steps: int = 30
     seed: int = 0
+    fixed_tasks: bool = False
 
 
 def seeds(count: int) -> tuple[int, ...]:
@@ -136,6 +140,8 @@ class Run:
         Classes a task, in place of ``tasks``.
     parts : int or None
         Batches that every class comes in; None unless the kind is ``split``.
+    tasks_of : int or None
+        Seed of the class order that was cut into tasks, which ``order`` permutes; None where it permutes classes.
     """
 
     experiment: str
@@ -152,11 +158,13 @@ class Run:
     seed: int
     length: int | None = None
     parts: int | None = None
+    tasks_of: int | None = None
 
     @property
     def order_name(self) -> str:
-        """``seed 1993``, or the name of the order."""
-        return f"seed {self.order}" if isinstance(self.order, int) else self.order
+        """``seed 1993``, ``seed 2024 of tasks 1993``, or the name of the order."""
+        name = f"seed {self.order}" if isinstance(self.order, int) else self.order
+        return name if self.tasks_of is None else f"{name} of tasks {self.tasks_of}"
 
 
 def planned_runs(experiment: Experiment) -> Iterator[Run]:
@@ -192,6 +200,7 @@ def planned_runs(experiment: Experiment) -> Iterator[Run]:
                 seed=experiment.seed,
                 length=length,
                 parts=n_parts,
+                tasks_of=_tasks_of(experiment),
             )
 
 
@@ -212,6 +221,12 @@ def number_of_runs(experiment: Experiment) -> int:
     parts = sum(len(experiment.parts) if kind == "split" else 1 for kind in experiment.kinds)
     streams = sum(len(_cuts(experiment, spec)) * len(_own_orders(experiment, spec)) for spec in experiment.learners)
     return places * parts * streams
+
+
+def _tasks_of(experiment: Experiment) -> int | None:
+    """Seed of the class order whose tasks all orders permute."""
+    first = experiment.orders[0]
+    return first if experiment.fixed_tasks and isinstance(first, int) else None  # reading refuses names
 
 
 def _own_orders(experiment: Experiment, spec: LearnerSpec) -> tuple[int | str, ...]:

@@ -259,6 +259,7 @@ _EXPERIMENT_KEYS: dict[str, Reader] = {
     "imbalance": _reader(Annotated[float, Between(1, 1e6)]),
     "search_steps": _reader(Annotated[int, Between(1, 10**6)]),
     "seed": _reader(Annotated[int, Between(0, 2**32 - 1)]),
+    "fixed_tasks": _reader(bool),
 }
 _LEARNER_KEYS: dict[str, Reader] = {
     "name": _name,
@@ -281,6 +282,27 @@ def _check(experiment: Experiment) -> None:
             "or tasks, or make two experiments of it."
         )
     _check_kinds(experiment)
+    if experiment.fixed_tasks:
+        _check_fixed_tasks(experiment)
+
+
+def _check_fixed_tasks(experiment: Experiment) -> None:
+    """Tasks that are permuted have one size, and seeds to permute them."""
+    specs = experiment.learners
+    orders = [one for given in (experiment.orders, *(spec.orders or () for spec in specs)) for one in given]
+    named = [one for one in orders if isinstance(one, str)]
+    if named:
+        raise DataError(
+            f"fixed_tasks was given with the order {named[0]!r}; expected seeds, which permute tasks. Leave it out, or "
+            "run an experiment of its own."
+        )
+    tasks = (*experiment.tasks, *(spec.tasks for spec in specs if spec.tasks is not None))
+    unequal = next((sizes for sizes in tasks if isinstance(sizes, tuple) and len(set(sizes)) > 1), None)
+    if experiment.base or unequal:
+        raise DataError(
+            f"fixed_tasks was given with tasks of {list(unequal) if unequal else f'base = {experiment.base}'}; "
+            "expected tasks of one size, or no other could take the place of one. Name a number of tasks alone."
+        )
 
 
 def _check_kinds(experiment: Experiment) -> None:

@@ -1,4 +1,4 @@
-"""Class orders: random, given, sorted by similarity, extreme, or searched with a learner's own results.
+"""Class orders: random, by whole tasks, given, sorted by similarity, extreme, or searched with a learner's own results.
 
 Three random orders say little about the range over all orders: Lai et al., "The Lie of the Average: How Class
 Incremental Learning Evaluation Deceives You?" (arXiv 2509.22580) look for extreme ones instead. Here this is done on
@@ -31,6 +31,7 @@ __all__ = [
     "dissimilar_order",
     "extreme_order",
     "given_order",
+    "permuted_tasks",
     "searched_order",
     "seeded_order",
     "similarity_sorted_order",
@@ -79,6 +80,37 @@ def given_order(classes: Sequence[Label], wanted: Iterable[Label]) -> Order:
                 f"{len(names)} classes once, written as in the data set, such as {names[0]!r}."
             )
     return order
+
+
+def permuted_tasks(order: Sequence[Label], sizes: Iterable[int], seed: int) -> Order:
+    """The same tasks in another order, as ``RandomState(seed).permutation`` shuffles them.
+
+    What a task holds stays as it is, so that one task can be followed from order to order. Yoon et al., "Scalable and
+    Order-robust Continual Learning with Additive Parameter Decomposition" (ICLR 2020), compare orders in this way.
+
+    Parameters
+    ----------
+    order : sequence of int or str
+        The classes, task by task.
+    sizes : iterable of int
+        How many each task has: all equally many, or a place in the stream would not hold any task.
+    seed : int
+        Of the permutation.
+
+    Examples
+    --------
+    >>> permuted_tasks("aAbBcC", (2, 2, 2), 1)
+    ('a', 'A', 'c', 'C', 'b', 'B')
+    """
+    names = distinct_labels(order, "order")
+    counts = task_sizes(len(names), sizes=sizes)
+    if len(set(counts)) > 1:
+        raise InputError(
+            f"Tasks of sizes {counts} were to be permuted; expected tasks of one size. Choose a number of tasks that "
+            f"divides the {len(names)} classes."
+        )
+    shuffled = np.random.RandomState(seed).permutation(len(counts))  # as in seeded_order
+    return tuple(names[place] for task in shuffled for place in range(task * counts[0], (task + 1) * counts[0]))
 
 
 def class_prototypes(dataset: FeatureDataset) -> tuple[Order, Matrix]:
