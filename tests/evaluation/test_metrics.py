@@ -11,6 +11,7 @@ from sklearn.metrics import balanced_accuracy_score, recall_score
 
 from gddsg.errors import InputError
 from gddsg.evaluation.metrics import (
+    accuracy_curve,
     accuracy_in_group,
     aopd,
     average_accuracy,
@@ -23,8 +24,10 @@ from gddsg.evaluation.metrics import (
     forgetting,
     group_accuracy,
     mopd,
+    opd_after_tasks,
     opd_by_class,
     opd_by_position,
+    opd_by_task,
     order_spread,
     paired_comparison,
     task_matrix,
@@ -296,12 +299,57 @@ def test_disparity_by_hand():
     assert opd_by_class(finals) == pytest.approx([0.2, 0.0, 0.5])
 
 
+def test_the_curve_has_the_ends_that_are_known():
+    curve = accuracy_curve(RUN)
+    assert curve[-1] == pytest.approx(final_average_accuracy(RUN))
+    assert curve.mean() == pytest.approx(average_incremental_accuracy(RUN))
+    assert len(curve) == len(RUN)
+
+
+def test_the_readings_of_disparity_differ():
+    """A learner that ignores order, on classes a to d of accuracy 0.2, 0.4, 0.6 and 0.8, two a task."""
+    own = dict(zip("abcd", (0.2, 0.4, 0.6, 0.8), strict=True))
+    fixed, shuffled = (["ab", "cd"], ["cd", "ab"]), (["ab", "cd"], ["ac", "bd"])
+
+    def finals(orders):
+        return [[np.mean([own[c] for c in task]) for task in order] for order in orders]
+
+    def curves(orders):
+        return [[np.mean([own[c] for c in "".join(order[: t + 1])]) for t in range(2)] for order in orders]
+
+    assert opd_by_position(finals(fixed)) == pytest.approx([0.4, 0.4])
+    assert opd_by_position(finals(shuffled)) == pytest.approx([0.1, 0.1])
+    assert opd_after_tasks(curves(fixed)) == pytest.approx([0.4, 0.0])
+    assert opd_after_tasks(curves(shuffled)) == pytest.approx([0.1, 0.0])
+    assert opd_by_task(finals(fixed), fixed) == pytest.approx([0.0, 0.0])
+    with pytest.raises(InputError, match="same tasks in every order"):
+        opd_by_task(finals(shuffled), shuffled)
+
+
+@settings(deadline=None, derandomize=True)
+@given(by_order, st.randoms(use_true_random=False))
+def test_a_task_is_followed_wherever_it_comes(finals, random):
+    n_orders, n_tasks = finals.shape
+    tasks = np.array([random.sample(range(n_tasks), n_tasks) for _ in range(n_orders)])
+    assert (opd_by_task(np.take_along_axis(finals, tasks, axis=1), tasks) == opd_by_position(finals)).all()
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [([0, 1], "one for each"), ([[0, 1], [0, 2]], "same tasks"), ([[0, 0], [0, 0]], "each once")],
+)
+def test_tasks_that_cannot_be_followed_are_refused(tasks, message):
+    with pytest.raises(InputError, match=message):
+        opd_by_task([[0.5, 0.5], [0.5, 0.5]], tasks)
+
+
 @settings(deadline=None, derandomize=True)
 @given(by_order)
 def test_disparity_is_zero_exactly_where_all_orders_agree(finals):
     agree = (finals == finals[0]).all(0)
     assert ((opd_by_position(finals) == 0) == agree).all()
     assert ((opd_by_class(finals) == 0) == agree).all()
+    assert ((opd_after_tasks(finals) == 0) == agree).all()
     assert (mopd(finals) == 0) == agree.all()
     assert 0 <= aopd(finals) <= mopd(finals) <= 1
 
@@ -315,7 +363,7 @@ def test_the_order_of_orders_changes_nothing(finals, random):
     assert order_spread(shuffled[:, 0]) == order_spread(finals[:, 0])
 
 
-@pytest.mark.parametrize("metric", [opd_by_position, opd_by_class, mopd, aopd])
+@pytest.mark.parametrize("metric", [opd_by_position, opd_after_tasks, opd_by_class, mopd, aopd])
 @pytest.mark.parametrize(
     ("finals", "message"),
     [

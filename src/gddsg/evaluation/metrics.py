@@ -117,7 +117,22 @@ def average_incremental_accuracy(table: ArrayLike) -> float:
     >>> average_incremental_accuracy([[1.0, nan], [0.5, 0.75]])
     0.8125
     """
-    return float(np.nanmean(_table(table), axis=1).mean())
+    return float(accuracy_curve(table).mean())
+
+
+def accuracy_curve(table: ArrayLike) -> Matrix:
+    """The mean accuracy ``(n_tasks,)`` of all classes seen so far, after each task.
+
+    Its mean is :func:`average_incremental_accuracy`, its end :func:`final_average_accuracy`. ``table`` is that of the
+    latter.
+
+    Examples
+    --------
+    >>> nan = float("nan")
+    >>> accuracy_curve([[1.0, nan], [0.5, 0.75]])
+    array([1.   , 0.625])
+    """
+    return np.asarray(np.nanmean(_table(table), axis=1))
 
 
 def task_matrix(table: ArrayLike, sizes: ArrayLike) -> Matrix:
@@ -205,14 +220,22 @@ def _check_shares(values: Matrix, name: str) -> None:
         )
 
 
-# Several orders.
+# Several orders. The paper's words for the disparity between them fit four readings, of which none is another:
+#
+#   opd_by_position   task t of each order, after the last task; the paper's, if classes are shuffled
+#   opd_by_task       one and the same task, after the last task; that of Yoon et al., who permute fixed tasks
+#   opd_after_tasks   all classes seen so far, after t tasks
+#   opd_by_class      one and the same class, after the last task
+#
+# MOPD is the maximum over t of any of them, AOPD the mean.
 
 
 def opd_by_position(final_task_accuracies: ArrayLike) -> Matrix:
     """Order-normalised performance disparity ``(n_tasks,)``: the range over orders of the accuracy on task t.
 
     ``OPD_t = max_r A_t^r − min_r A_t^r``, as in the paper. When classes are shuffled, "task t" holds other classes in
-    every order, so this is above zero even for a learner that ignores order; :func:`opd_by_class` is zero for that.
+    every order, so this is above zero even for a learner that ignores order; :func:`opd_by_class` is zero for that, and
+    so is :func:`opd_by_task` where tasks keep their classes.
 
     Parameters
     ----------
@@ -248,6 +271,62 @@ def aopd(final_task_accuracies: ArrayLike) -> float:
     0.125
     """
     return float(opd_by_position(final_task_accuracies).mean())
+
+
+def opd_by_task(final_task_accuracies: ArrayLike, tasks: ArrayLike) -> Matrix:
+    """The range over orders of each task's final accuracy, ``(n_tasks,)``, for tasks that keep their classes.
+
+    This is the disparity of Yoon et al., "Scalable and Order-robust Continual Learning with Additive Parameter
+    Decomposition" (ICLR 2020), who brought it up: one task is compared with itself at other places. It is zero for a
+    learner that ignores order.
+
+    Parameters
+    ----------
+    final_task_accuracies : ndarray
+        That of :func:`opd_by_position`, ``(n_orders, n_tasks)``, in the order of each run.
+    tasks : ndarray
+        ``(n_orders, n_tasks)``, which task it was: numbers or names, the same ones in each row. The result is sorted by
+        them.
+
+    Examples
+    --------
+    >>> opd_by_task([[0.5, 1.0], [1.0, 0.25]], [["dogs", "birds"], ["birds", "dogs"]])
+    array([0.  , 0.25])
+    """
+    accuracies, names = _by_order(final_task_accuracies, "final_task_accuracies"), np.asarray(tasks)
+    if names.shape != accuracies.shape:
+        raise InputError(f"tasks {names.shape} were given for accuracies {accuracies.shape}; expected one for each.")
+    places = np.argsort(names, axis=1, kind="stable")
+    aligned = np.take_along_axis(names, places, axis=1)
+    if (aligned != aligned[0]).any() or len(np.unique(aligned[0])) < aligned.shape[1]:
+        raise InputError(
+            "The orders have other tasks than one another, or one of them twice; expected the same tasks in every "
+            "order, each once. Use opd_by_position where classes are shuffled."
+        )
+    return np.asarray(np.ptp(np.take_along_axis(accuracies, places, axis=1), axis=0))
+
+
+def opd_after_tasks(curves: ArrayLike) -> Matrix:
+    """The range over orders of the mean accuracy of all classes seen after t tasks, ``(n_tasks,)``.
+
+    Other orders have seen other classes by then, so this is above zero on the way even for a learner that ignores
+    order; for that its last entry, where all have seen all classes, is zero.
+
+    Parameters
+    ----------
+    curves : ndarray
+        ``(n_orders, n_tasks)``, :func:`accuracy_curve` of each order.
+
+    Examples
+    --------
+    >>> opd = opd_after_tasks([[1.0, 0.75, 0.5], [0.5, 0.5, 0.5]])
+    >>> opd
+    array([0.5 , 0.25, 0.  ])
+    >>> mopd, aopd = float(opd.max()), float(opd.mean())
+    >>> mopd, aopd
+    (0.5, 0.25)
+    """
+    return np.asarray(np.ptp(_by_order(curves, "curves"), axis=0))
 
 
 def opd_by_class(final_class_accuracies: ArrayLike) -> Matrix:

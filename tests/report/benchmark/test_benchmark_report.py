@@ -133,6 +133,40 @@ def test_order_metrics_by_position_and_by_class(tmp_path):
     assert rows["ranpac"] == ["2", "12.00", "10.00", "6.00", "2.00", "50.00 (hardest)", "16.00"]
 
 
+def test_disparity_is_shown_in_every_reading(tmp_path):
+    records = [{**record, "experiment": "order-robustness"} for record in SMALL]
+    page = page_of(records, tmp_path)
+    rows = {row[0]: row[1:] for row in page.named("Disparity between orders")}
+    kinds = [(title.split(",")[0], title.split(" ")[-1].split("\u00a0")[0]) for title in rows["Learner"]]
+    assert kinds == [
+        *(("Position", "MOPD"), ("Position", "AOPD"), ("Same task", "MOPD"), ("Same task", "AOPD")),
+        *(("After t tasks", "MOPD"), ("After t tasks", "AOPD"), ("Class", "max"), ("Class", "mean")),
+    ]
+    # a task is one class here; after three tasks 66 and 64 remain of the same 100 and 90 before
+    assert rows["gddsg"] == ["20.00", "13.33", *["0.00"] * 6]
+    assert rows["ranpac"] == ["12.00", "10.00", "6.00", "2.00", "2.00", "0.67", "6.00", "2.00"]
+    assert rows["icarl"] == ["–"] * 8
+
+
+def test_tasks_are_followed_where_they_keep_their_classes(tmp_path):
+    def pairs(order, classes, accuracies):
+        finals = [accuracies[c] for c in classes]
+        rows = {"class_order": list(classes), "sizes": [2, 2], "class_accuracies": [finals[:2], finals]}
+        rest = {"confusions": [], "groups": None, "state_MB_per_task": None, "seconds_per_task": None}
+        metrics = {"A_N": sum(finals) / 4}
+        return stream("gddsg", order=order, experiment="fixed-tasks", metrics=metrics, **rows, **rest)
+
+    first, second = dict(zip("abcd", (60, 70, 80, 90), strict=True)), dict(zip("abcd", (60, 66, 80, 90), strict=True))
+    fixed = [pairs("seed 1 of tasks 1", "abcd", first), pairs("seed 2 of tasks 1", "dcba", second)]
+    page = page_of(fixed, tmp_path)
+    assert "Robustness to the order of tasks" in page.text
+    (row,) = page.named("Disparity between orders")[1:]
+    # positions: 65, 85 and 85, 63; a and b together move by 2, b by 4; after one task 65 and 85, after two 75 and 74
+    assert row[1:] == ["22.00", "21.00", "2.00", "1.00", "20.00", "10.50", "4.00", "1.00"]
+    shuffled = [fixed[0], pairs("seed 2 of tasks 1", "dbca", second)]
+    assert not any("Same task" in title for title in page_of(shuffled, tmp_path).named("Disparity between orders")[0])
+
+
 def test_ranges_rank_only_learners_of_as_many_orders(tmp_path):
     once_more = [{**record, "run": f"{record['run']}3", "order": "seed 3"} for record in SMALL[:1]]
     assert (once_more[0]["learner"], once_more[0]["order"]) == ("gddsg", "seed 3")
@@ -213,8 +247,8 @@ def test_every_experiment_has_its_section_and_figures(page, files):
     assert titles == linked
     assert len(titles) == 10 + 1 + 4  # known, unknown, and summary, failures, reading, about
     for figure in (
-        "curves", "confusions", "protocols", "opd", "strip", "fan", "similarity", "identification", "growth", "length",
-        "embedding", "graph", "memory", "time",
+        "curves", "confusions", "protocols", "opd", "strip", "fan", "range", "similarity", "identification", "growth",
+        "length", "embedding", "graph", "memory", "time",
     ):  # fmt: skip
         assert any(f"-{figure}-" in path.name for path in files.figures), figure
     assert "MissingExtraError: no umap" in page.text

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
-from gddsg.report.benchmark.curves import Styles, figure_of
+from gddsg.report.benchmark.curves import Styles, draw_line, figure_of
 from gddsg.report.benchmark.document import Figure, Picture
-from gddsg.report.benchmark.drawing import new_figure, panel, render, short, wrapped
+from gddsg.report.benchmark.drawing import add_legend, new_figure, panel, render, short, wrapped
 from gddsg.report.benchmark.records import Stream
 from gddsg.report.benchmark.summary import Contest, Entry
 
@@ -37,6 +38,32 @@ def order_strips(name: str, contests: Sequence[Contest], styles: Styles) -> Figu
         "the bar's left end is the worst that was met."
     )
     return figure_of("Final accuracy, order by order", caption, pictures)
+
+
+def order_ranges(name: str, contests: Sequence[Contest], styles: Styles) -> Figure | None:
+    """The range over orders of the accuracy after t tasks, task by task."""
+    pictures = [_ranges(f"{name}-range-{k}", contest, styles) for k, contest in enumerate(contests, 1)]
+    caption = (
+        "Highest less lowest mean accuracy of the classes seen so far, over random orders, after each task: the "
+        "distance between the outermost lines of an order fan. On the way it is above zero for everybody, since other "
+        "classes have been seen; a learner that ignores order comes down to zero on the right."
+    )
+    return figure_of("Range over orders, task by task", caption, pictures)
+
+
+def _ranges(name: str, contest: Contest, styles: Styles) -> Picture | None:
+    entries = [entry for entry in contest.competitors if len(entry.disparities.get("after", ())) > 1]
+    if not entries:
+        return None
+    figure, axes = panel(contest.setting.full, legend=[entry.name for entry in entries])
+    for entry in entries:
+        seen = np.cumsum(entry.drawn[0].sizes).tolist()
+        draw_line(axes, styles[entry.name], entry.name, seen, entry.disparities["after"])
+    axes.set(xlabel="Classes seen", ylabel="Range of mean accuracy, points", ylim=(0, None))
+    add_legend(figure, axes)
+    ends = "; ".join(f"{e.name} {e.disparities['after'].max():.1f}, {e.disparities['after'][-1]:.1f}" for e in entries)
+    words = f"Range over orders of the accuracy after each task, {contest.setting.full}. Largest and last: {ends}."
+    return render(figure, name, words)
 
 
 def _fan(name: str, contest: Contest, styles: Styles) -> Picture | None:

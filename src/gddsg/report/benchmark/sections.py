@@ -110,6 +110,8 @@ def _order_robustness(experiment: Experiment) -> list[Block | None]:
         bars.order_bars(name, found),
         order_figures.order_strips(name, found, experiment.styles),
         order_figures.order_fans(name, found, experiment.styles),
+        order_figures.order_ranges(name, found, experiment.styles),
+        *tables.disparity_tables(found),
         *_tables(experiment),
     ]
 
@@ -169,6 +171,11 @@ _KNOWN: dict[str, tuple[str, str, Part]] = {
     "order-robustness": (
         "Robustness to class order",
         "The same classes in random orders, and in orders built to be as hard or as easy as possible.",
+        _order_robustness,
+    ),
+    "fixed-tasks": (
+        "Robustness to the order of tasks",
+        "The same tasks in random orders: what a task holds stays as it is, only its place changes.",
         _order_robustness,
     ),
     "task-similarity": (

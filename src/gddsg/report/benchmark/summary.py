@@ -20,7 +20,10 @@ from gddsg.evaluation.metrics import (
     aopd,
     confidence_interval,
     mopd,
+    opd_after_tasks,
     opd_by_class,
+    opd_by_position,
+    opd_by_task,
     order_spread,
     paired_comparison,
 )
@@ -188,6 +191,22 @@ class Entry:
         value = None if self.order_metrics is None else getattr(self.order_metrics, name)
         return None if value is None else float(value)
 
+    @cached_property
+    def disparities(self) -> Mapping[str, Floats]:
+        """OPD over random orders in points, by reading: ``position``, ``task``, ``after`` t tasks, ``class``.
+
+        Only what can be told: ``task`` needs tasks that keep their classes.
+        """
+        positions, classes, after = (table(self.drawn) for table in (_position_table, _class_table, _after_table))
+        tasks = _fixed_tasks(self.drawn, positions)
+        found = {
+            "position": None if positions is None else opd_by_position(positions / 100),
+            "task": None if positions is None or tasks is None else opd_by_task(positions / 100, tasks),
+            "after": None if after is None else opd_after_tasks(after / 100),
+            "class": None if classes is None or len(classes) < 2 else opd_by_class(classes / 100),
+        }
+        return {reading: 100 * opd for reading, opd in found.items() if opd is not None}
+
     def curves(self) -> list[tuple[list[int], list[float], Stream]]:
         """Classes seen and mean accuracy after each task, for every run."""
         return [
@@ -351,6 +370,29 @@ def _position_table(streams: Sequence[Stream]) -> Floats | None:
     if len(tested) < 2 or len(tested) < len(streams) or len({stream.sizes for stream in tested}) > 1:
         return None
     return _complete(np.array([_final_tasks(stream) for stream in tested]))
+
+
+def _after_table(streams: Sequence[Stream]) -> Floats | None:
+    """Mean accuracy of the classes seen after every task, ``(n_orders, n_tasks)``; None where it was not recorded."""
+    if len(streams) < 2 or len({stream.sizes for stream in streams}) > 1:
+        return None
+    if any(len(stream.class_accuracies) != len(stream.sizes) for stream in streams):
+        return None
+    table = np.array([[mean_of_known(row) for row in stream.class_accuracies] for stream in streams])
+    return table if table.size and not np.isnan(table).any() else None
+
+
+def _fixed_tasks(streams: Sequence[Stream], positions: Floats | None) -> list[list[int]] | None:
+    """Which task was at each place of each order; None where tasks do not keep their classes from order to order."""
+    numbers: dict[frozenset[str], int] = {}
+    found = [[numbers.setdefault(task, len(numbers)) for task in _task_sets(stream)] for stream in streams]
+    known = positions is not None and positions.shape == (len(streams), len(numbers))  # a task may lack test samples
+    return found if known and all(len(numbers) == len(tasks) > 1 for tasks in found) else None
+
+
+def _task_sets(stream: Stream) -> list[frozenset[str]]:
+    ends = np.cumsum(stream.sizes).tolist()
+    return [frozenset(stream.class_order[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
 
 
 def _final_tasks(stream: Stream) -> list[float]:

@@ -78,6 +78,14 @@ def _of_orders(title: str, better: int, name: str) -> Column:
     )
 
 
+def _disparity(title: str, reading: str, maximum: bool) -> Column:
+    def value(entry: Entry) -> float | None:
+        found = entry.disparities.get(reading)
+        return None if found is None else float(found.max() if maximum else found.mean())
+
+    return Column(title, -1, value, lambda entry: plain(value(entry)), over_orders=True)
+
+
 def _worst(entry: Entry) -> str:
     found = entry.order_metrics
     return ABSENT if found is None else f"{plain(found.worst)} ({found.worst_order})"
@@ -112,6 +120,17 @@ ORDERS_AND_COST = (
     _measured("State, MB\u00a0↓", -1, "state_MB", 1),
 )
 
+DISPARITIES = tuple(
+    _disparity(f"{title}, {which}\u00a0↓", reading, which in ("MOPD", "max"))
+    for title, reading, names in (
+        ("Position", "position", ("MOPD", "AOPD")),
+        ("Same task", "task", ("MOPD", "AOPD")),
+        ("After t tasks", "after", ("MOPD", "AOPD")),
+        ("Class", "class", ("max", "mean")),
+    )
+    for which in names
+)
+
 
 def result_tables(contests: Sequence[Contest]) -> list[Table]:
     """What was reached, and how much the order matters and what it costs."""
@@ -127,6 +146,19 @@ def result_tables(contests: Sequence[Contest]) -> list[Table]:
     if len(contests) > 2 and all(len(contest.entries) <= _MERGED_ENTRIES for contest in contests):
         return [table for part in parts if (table := _merged_table(contests, *part)) is not None]
     return [table for contest in contests for part in parts if (table := _contest_table(contest, *part)) is not None]
+
+
+def disparity_tables(contests: Sequence[Contest]) -> list[Table]:
+    """The order-normalised performance disparity in every reading."""
+    caption = (
+        "OPD is how far accuracy moves over random orders, in points, MOPD its maximum and AOPD its mean over t. By "
+        "position, t is the t-th task of each order, tested in the end, as the paper has it; after t tasks it is all "
+        "classes seen by then. Both compare classes with other classes, so they are above zero even for a learner that "
+        "ignores order. The same task, as Yoon et al. (ICLR 2020) have it, can be followed where tasks keep their "
+        "classes, and the same class always: both are zero for such a learner."
+    )
+    found = (_contest_table(contest, "Disparity between orders", DISPARITIES, caption) for contest in contests)
+    return [table for table in found if table is not None]
 
 
 def overview_table(contests: Sequence[Contest], columns: Sequence[Column]) -> Table | None:
