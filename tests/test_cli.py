@@ -150,6 +150,15 @@ def test_export_runs_in_onnx_runtime_alone(learnt, glyph_folder, tmp_path):
     assert [classes[i] for i in found.argmax(1)] == model.predict(features).tolist()
 
 
+def test_a_model_of_several_layers(glyph_folder, tmp_path):
+    model, photos = tmp_path / "m.gddsg", glyph_folder / "train"
+    run("learn", model, photos, "--backbone", "efficientnet-lite0/layers2", "--projection-dim", 100)
+    assert "efficientnet-lite0/layers2@" in run("inspect", model).output.replace("\n", "")
+    assert json.loads(run("evaluate", model, glyph_folder, "--json").stdout)["accuracy"] > 0.7
+    message = run("learn", model, photos, "--backbone", "efficientnet-lite0", code=1).stderr.replace("\n", " ")
+    assert "was learnt with the backbone efficientnet-lite0/layers2, and efficientnet-lite0 was asked for" in message
+
+
 def test_cache(own_cache, glyph_folder, tmp_path):
     run("learn", tmp_path / "m.gddsg", glyph_folder / "train" / "digit 0", "--projection-dim", 100)
     assert "16 vectors" in run("cache").output

@@ -18,7 +18,7 @@ from gddsg.bench.datasets import FeatureSource
 from gddsg.bench.execution import run_id
 from gddsg.bench.experiment import planned_runs
 from gddsg.bench.findings import StreamFindings
-from gddsg.data import feature_file
+from gddsg.data import feature_file, write_feature_file
 from gddsg.errors import DataError
 from gddsg.evaluation import average_accuracy, forgetting
 from gddsg.evaluation.protocol import ORACLE_GROUP, RELEASED
@@ -529,3 +529,13 @@ def test_photos_are_embedded_on_the_way(tmp_path, monkeypatch):
     (record,) = read_records(out)
     assert (record.head.dataset, record.head.backbone) == ("letters", "efficientnet-lite0")
     assert str(tmp_path) not in out.read_text()
+
+
+def test_features_of_several_layers_are_in_files_without_a_slash_in_their_name(root, tmp_path):
+    data = feature_file(root / "circles_efficientnet-lite0.npz")
+    write_feature_file(data, tmp_path / "circles_efficientnet-lite0-layers4.npz")
+    out = tmp_path / "records.jsonl"
+    layered = small(backbones=["efficientnet-lite0/layers4"], learners=["layup"], orders=1)
+    assert run_experiment(layered, out, tmp_path, workers=0).failed == 0
+    (record,) = read_records(out)
+    assert (record.head.dataset, record.head.backbone) == ("circles", "efficientnet-lite0/layers4")

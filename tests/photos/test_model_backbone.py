@@ -110,7 +110,9 @@ def test_a_name_that_does_not_load_is_not_remembered(tmp_path, photos):
     assert not (tmp_path / "cache" / "trusted-backbones.json").exists()
 
 
-@pytest.mark.parametrize("name", ["hf:nowhere/x", "timm:resnet18", "vit-b16", r"hf:\\host\share", "hf:" + "x" * 5000])
+@pytest.mark.parametrize(
+    "name", ["hf:nowhere/x", "timm:resnet18", "vit-b16", "vit-b16/layers6", r"hf:\\host\share", "hf:" + "x" * 5000]
+)
 def test_names_of_every_source_need_agreement(name, monkeypatch):
     monkeypatch.setattr(module, "load_backbone", lambda *args: pytest.fail("the backbone was loaded"))
     model = Model(Settings(backbone=f"{name}@0123456789abcdef"))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gddsg.backbones.base import Backbone, Preprocess
 from gddsg.backbones.feature_cache import FeatureCache
+from gddsg.backbones.layers import split_layers, with_layers
 from gddsg.backbones.private_folder import cache_folder
 from gddsg.errors import BackboneError
 
@@ -45,6 +46,7 @@ __all__ = [
     "load_backbone",
     "require_device",
     "resolve_name",
+    "spell_out",
 ]
 
 _LONGEST_NAME = 1000
@@ -58,33 +60,38 @@ def load_backbone(name: str = DEFAULT_BACKBONE, device: str | None = None, folde
     ----------
     name : str
         ``efficientnet-lite0`` (embedded), ``-lite1``, ``-lite2``; ``hf:NAME`` or ``hf:FOLDER``; ``timm:NAME``; or a
-        preset, ``vit-b16``, ``resnet50``, ``resnet18``.
+        preset, ``vit-b16``, ``resnet50``, ``resnet18``. With ``/layers4`` after it, and so on for other numbers, an
+        image's features are the pooled outputs of the last four layers in a row, the usual ones at the end; timm models
+        give the last alone.
     device : str or None
         Torch device; a GPU if there is one, unless named.
     folder : Path or None
         Where exported networks are kept; the user's cache folder unless named.
     """
-    kind, _, rest = resolve_name(name).partition(":")
+    network, layers = split_layers(resolve_name(name))
+    kind, _, rest = network.partition(":")
     if device is None:
         device = _best_device()
     else:
         require_device(device)
     # backbones are imported when they are needed, since each brings a large library along
     if kind in SOURCES:
-        return _load_from_outside(kind, rest, device)
+        return _load_from_outside(kind, rest, device, layers)
     from gddsg.backbones.efficientnet_lite import EfficientNetLite
 
-    return EfficientNetLite(kind, device, folder or cache_folder())
+    return EfficientNetLite(kind, device, folder or cache_folder(), layers)
 
 
-def _load_from_outside(source: str, name: str, device: str) -> Backbone:
+def _load_from_outside(source: str, name: str, device: str, layers: int) -> Backbone:
+    if source == "timm" and layers > 1:
+        raise BackboneError(f"timm:{name} gives its last layer alone. Leave /layers{layers} out, or use hf:NAME.")
     if not os.environ.get("HF_HUB_DISABLE_TELEMETRY"):  # who has set it himself has decided for himself
         os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"  # read when the hub's library is imported
     with _only_weights():
         if source == "hf":
             from gddsg.backbones.huggingface import HuggingFaceBackbone
 
-            return HuggingFaceBackbone(name, device)
+            return HuggingFaceBackbone(name, device, layers)
         from gddsg.backbones.timm_models import TimmBackbone
 
         return TimmBackbone(name, device)
@@ -112,14 +119,33 @@ def resolve_name(name: str) -> str:
     name : str
         As for :func:`load_backbone`.
     """
-    full = PRESETS.get(name, name)
-    source, _, rest = full.partition(":")
-    if full in EMBEDDED or (source in SOURCES and rest and full.isprintable() and len(full) <= _LONGEST_NAME):
+    full = spell_out(name)
+    network, _ = split_layers(full)
+    source, _, rest = network.partition(":")
+    if network in EMBEDDED or (source in SOURCES and rest and full.isprintable() and len(full) <= _LONGEST_NAME):
         return full
     known = ", ".join([*EMBEDDED, *PRESETS])
     raise BackboneError(
-        f"There is no backbone {name[:_LONGEST_NAME]!r}. Choose one of {known}, or hf:NAME, hf:FOLDER, timm:NAME."
+        f"There is no backbone {name[:_LONGEST_NAME]!r}. Choose one of {known}, or hf:NAME, hf:FOLDER, timm:NAME; "
+        "for the last four layers of one, say, put /layers4 behind its name."
     )
+
+
+def spell_out(name: str) -> str:
+    """The name with presets spelt out and layers written in one way, whether or not there is such a backbone.
+
+    Parameters
+    ----------
+    name : str
+        As for :func:`load_backbone`.
+
+    Examples
+    --------
+    >>> spell_out("resnet18/layers03"), spell_out("efficientnet-lite0/layers1")
+    ('hf:microsoft/resnet-18/layers3', 'efficientnet-lite0')
+    """
+    network, layers = split_layers(name)
+    return with_layers(PRESETS.get(network, network), layers)
 
 
 def require_device(device: str) -> None:

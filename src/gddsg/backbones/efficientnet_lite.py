@@ -16,11 +16,11 @@ import numpy as np
 
 from gddsg.backbones.base import Array, Backbone, Preprocess, available_cores, fingerprint
 from gddsg.backbones.kept_network import kept_session
+from gddsg.backbones.layers import layers_mark, require_layers, with_layers
 from gddsg.backbones.self_test import GPU_TOLERANCE, require_right_features
 from gddsg.errors import BackboneError, MissingExtraError
 from gddsg.onnx_runtime import onnx_bytes
 
-FEATURE_DIM = 1280
 IMAGE_SIZES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lite2": 260}
 WEIGHTS = {
     "efficientnet-lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
@@ -31,7 +31,7 @@ WEIGHTS = {
 
 
 class EfficientNetLite(Backbone):
-    """EfficientNet-Lite, mean over the last feature map: 1280 non-negative features.
+    """EfficientNet-Lite, mean over the last feature map: 1280 non-negative features, after those of earlier stages.
 
     Parameters
     ----------
@@ -41,30 +41,35 @@ class EfficientNetLite(Backbone):
         ``"cpu"`` or a torch device such as ``"cuda"``.
     cache_folder : Path
         Where the network is kept in ONNX format, once exported.
+    layers : int
+        How many of the last layers to give: the seven stages and the last feature map are eight.
     """
 
-    def __init__(self, name: str, device: str, cache_folder: Path) -> None:
+    def __init__(self, name: str, device: str, cache_folder: Path, layers: int = 1) -> None:
+        from gddsg.backbones.efficientnet_lite_network import layer_widths
+
+        widths = layer_widths(name)
+        require_layers(name, layers, len(widths))
         size = IMAGE_SIZES[name]
         weights = read_weights(name)
-        self.name = name
-        self.feature_dim = FEATURE_DIM
+        self.name = with_layers(name, layers)
+        self.feature_dim = sum(widths[-layers:])
         self.preprocess = Preprocess((size, size), crop=0.875, mean=(127 / 255,) * 3, deviation=(128 / 255,) * 3)
-        self.fingerprint = fingerprint(self.preprocess, [weights])
+        self.fingerprint = fingerprint(self.preprocess, [weights, *layers_mark(layers)])
         if device == "cpu":
             self.workers = available_cores()
             self._embed = self._embed_by_onnx_runtime
-            kept_session(
-                cache_folder, f"{name}-{self.fingerprint}", lambda: _exported(name, weights), self._take_session
-            )
+            kept = f"{name}-{self.fingerprint}"
+            kept_session(cache_folder, kept, lambda: _exported(name, weights, layers), self._take_session)
         else:
             self.batch_size = 64
             self._device = device
-            self._module = features_module(name, weights).to(device)
+            self._module = features_module(name, weights, layers).to(device)
             self._embed = self._embed_by_torch
             require_right_features(self, GPU_TOLERANCE)
 
     def embed(self, images: Array) -> Array:
-        """Features ``(n, 1280)`` of preprocessed images ``(n, 3, size, size)``."""
+        """Features ``(n, feature_dim)`` of preprocessed images ``(n, 3, size, size)``."""
         return self._embed(images)
 
     def _take_session(self, session: Any) -> None:
@@ -118,21 +123,21 @@ def _reinstall(package: str) -> str:
     return f"pip install --force-reinstall --no-cache-dir {package}"
 
 
-def features_module(name: str, weights: bytes) -> Any:
-    """The torch network, from images to features, with these weights."""
+def features_module(name: str, weights: bytes, layers: int = 1) -> Any:
+    """The torch network, from images to features of its last layers, with these weights."""
     import torch
 
     from gddsg.backbones.efficientnet_lite_network import EfficientNetLiteNetwork
 
-    network = EfficientNetLiteNetwork(name)
+    network = EfficientNetLiteNetwork(name, layers)
     network.load_state_dict(torch.load(io.BytesIO(weights), map_location="cpu", weights_only=True), strict=True)
     return network.eval()
 
 
-def _exported(name: str, weights: bytes) -> bytes:
+def _exported(name: str, weights: bytes, layers: int) -> bytes:
     """The network in ONNX format for one image (some seconds)."""
     import torch
 
     size = IMAGE_SIZES[name]
     example = torch.zeros(1, 3, size, size)
-    return onnx_bytes(features_module(name, weights), example, ("images", "features"), batches=False)
+    return onnx_bytes(features_module(name, weights, layers), example, ("images", "features"), batches=False)

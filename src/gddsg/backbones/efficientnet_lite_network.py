@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -39,20 +40,25 @@ class EfficientNetLiteNetwork(nn.Module):
     ----------
     name : str
         A key of ``SCALES``.
+    layers : int
+        How many of the last layers to give, side by side: means over the maps that the last stages end with, and
+        behind them the 1280.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, layers: int = 1) -> None:
         super().__init__()
         width, depth = SCALES[name]
         self._conv_stem = _SameConv(3, _STEM_WIDTH, 3, 2)
         self._bn0 = _norm(_STEM_WIDTH)
-        blocks, channels = [], _STEM_WIDTH
+        blocks, ends, channels = [], [], _STEM_WIDTH
         for stage, (count, kernel, stride, expansion, base) in enumerate(_STAGES):
             wide = _scaled_width(base, width)
             fixed = stage in (0, len(_STAGES) - 1)
             for block in range(count if fixed else math.ceil(count * depth)):
                 blocks.append(_Block(channels, wide, kernel, stride if block == 0 else 1, expansion))
                 channels = wide
+            ends.append(len(blocks) - 1)
+        self._given = ends[len(ends) + 1 - layers :]
         self._blocks = nn.ModuleList(blocks)
         self._conv_head = _SameConv(channels, FEATURE_DIM, 1)
         self._bn1 = _norm(FEATURE_DIM)
@@ -61,9 +67,24 @@ class EfficientNetLiteNetwork(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Features of preprocessed images."""
         maps = F.relu6(self._bn0(self._conv_stem(images)))
-        for block in self._blocks:
+        earlier = []
+        for place, block in enumerate(self._blocks):
             maps = block(maps)
-        return F.relu6(self._bn1(self._conv_head(maps))).mean((2, 3))
+            if place in self._given:
+                earlier.append(maps.mean((2, 3)))
+        last = F.relu6(self._bn1(self._conv_head(maps))).mean((2, 3))
+        return torch.cat([*earlier, last], dim=1) if earlier else last
+
+
+def layer_widths(name: str) -> tuple[int, ...]:
+    """How many features each layer gives: those that the stages end with, and the last.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``SCALES``.
+    """
+    return (*(_scaled_width(stage[-1], SCALES[name][0]) for stage in _STAGES), FEATURE_DIM)
 
 
 class _Block(nn.Module):

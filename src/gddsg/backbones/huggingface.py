@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from PIL import Image
 
 from gddsg.backbones.base import Array, Backbone, Preprocess, fingerprint
+from gddsg.backbones.layers import layers_mark, require_layers, with_layers
 from gddsg.errors import BackboneError, MissingExtraError
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
@@ -33,13 +35,17 @@ class HuggingFaceBackbone(Backbone):
         ``preprocessor_config.json`` and the weights.
     device : str
         Torch device.
+    layers : int
+        How many of the last layers to give, side by side and the usual features last: blocks of a transformer, stages
+        of a convolutional network.
     """
 
-    def __init__(self, source: str, device: str) -> None:
+    def __init__(self, source: str, device: str, layers: int = 1) -> None:
         settings, self._model, weights = _load(source)
-        self.name = f"hf:{source}"
+        self.name = with_layers(f"hf:{source}", layers)
         self.preprocess = _checked_preprocess(source, settings)
-        self.fingerprint = fingerprint(self.preprocess, weights)
+        self.fingerprint = fingerprint(self.preprocess, chain(weights, layers_mark(layers)))
+        self._layers = layers
         self.batch_size = 1 if device == "cpu" else 64
         self._device = device
         self._model.to(device).eval()
@@ -57,20 +63,42 @@ class HuggingFaceBackbone(Backbone):
         return np.asarray(features.float().cpu().numpy(), dtype=np.float32)
 
     def _features(self, images: Any) -> Any:
+        import torch
+
+        found = self._found(images)
+        last = self._last(found)
+        return last if self._layers == 1 else torch.cat([*self._earlier(found), last], dim=1)
+
+    def _found(self, images: Any) -> Any:
+        options = {"output_hidden_states": True} if self._layers > 1 else {}
         if hasattr(self._model, "get_image_features"):  # CLIP and the like: the image tower
-            found = self._model.get_image_features(pixel_values=images)
+            return self._model.get_image_features(pixel_values=images, **options)
+        return self._model(pixel_values=images, **options)
+
+    def _last(self, found: Any) -> Any:
+        if hasattr(self._model, "get_image_features"):
             return getattr(found, "pooler_output", found)
-        found = self._model(pixel_values=images)
-        if _has_class_token(self._model):
+        if _has_parameter(self._model, "cls_token"):
             return found.last_hidden_state[:, 0]
         if getattr(found, "pooler_output", None) is not None:
             return found.pooler_output.flatten(1)
-        hidden = found.last_hidden_state
-        return hidden.mean(1) if hidden.ndim == 3 else hidden.mean((2, 3))
+        return _mean(found.last_hidden_state)
+
+    def _earlier(self, found: Any) -> list[Any]:
+        """What the layers before the last give, each by its class token or its mean."""
+        states = getattr(found, "hidden_states", None) or ()
+        require_layers(self.name.rpartition("/")[0], self._layers, max(len(states) - 1, 1))  # the first is what goes in
+        has_token = _has_parameter(self._model, "cls_token", "class_embedding")
+        return [state[:, 0] if has_token else _mean(state) for state in states[-self._layers : -1]]
 
 
-def _has_class_token(model: Any) -> bool:
-    return any(name.endswith("cls_token") for name, _ in model.named_parameters())
+def _has_parameter(model: Any, *ends: str) -> bool:
+    return any(name.endswith(ends) for name, _ in model.named_parameters())
+
+
+def _mean(hidden: Any) -> Any:
+    """``(n, width)`` of tokens ``(n, tokens, width)`` or of maps ``(n, width, height, width)``."""
+    return hidden.mean(1) if hidden.ndim == 3 else hidden.mean((2, 3))
 
 
 def _load(source: str) -> tuple[dict[str, Any], Any, Iterator[bytes]]:

@@ -12,6 +12,7 @@ import json
 from pathlib import Path
 
 from gddsg.backbones import SOURCES
+from gddsg.backbones.layers import split_layers
 from gddsg.backbones.private_folder import cache_folder, read_private, write_private
 
 _FILE = "trusted-backbones.json"
@@ -20,16 +21,19 @@ _FILE = "trusted-backbones.json"
 def is_trusted(name: str) -> bool:
     """Whether the user has agreed to the backbone, or need not: what is embedded has no source outside.
 
+    Who agrees to a network agrees to it whichever of its layers are asked for.
+
     Parameters
     ----------
     name : str
         In full, see :func:`gddsg.backbones.resolve_name`.
     """
-    if name.partition(":")[0] not in SOURCES:
+    network, _ = split_layers(name)
+    if network.partition(":")[0] not in SOURCES:
         return True
     known = _read()
     # the place is looked at only when the name is known: looking may mean to ask another machine
-    return name in known and _place(name) in known
+    return network in known and _place(network) in known
 
 
 def trust(name: str) -> None:
@@ -42,7 +46,8 @@ def trust(name: str) -> None:
     """
     if is_trusted(name):
         return
-    names = sorted({*_read(), name, _place(name)})
+    network, _ = split_layers(name)
+    names = sorted({*_read(), network, _place(network)})
     with contextlib.suppress(OSError):
         write_private(cache_folder() / _FILE, json.dumps(names, indent=1).encode())
 

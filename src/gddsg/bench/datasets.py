@@ -47,8 +47,9 @@ def locate(dataset: str, backbone: str, root: Path, work: Path, progress: Progre
     Parameters
     ----------
     dataset : str
-        A feature file (``.npz``); or a name: ``root/<name>_<backbone>.npz`` if there is one, else photos in
-        ``root/<name>``, in the layout of the data set of that name or as an image folder, which are then embedded.
+        A feature file (``.npz``); or a name: ``root/<name>_<backbone>.npz`` if there is one, a slash in the backbone's
+        name written as a hyphen, else photos in ``root/<name>``, in the layout of the data set of that name or as an
+        image folder, which are then embedded.
     backbone : str
         Whose features are wanted.
     root : Path
@@ -67,7 +68,7 @@ def locate(dataset: str, backbone: str, root: Path, work: Path, progress: Progre
         path = Path(dataset) if Path(dataset).exists() else root / dataset
         name, _, made_by = path.stem.partition("_")
         return _source(name, made_by or "unknown", path)
-    path = root / f"{dataset}_{backbone}.npz"
+    path = root / f"{dataset}_{backbone.replace('/', '-')}.npz"
     if path.exists():
         return _source(Path(dataset).name, backbone, path, root)
     photos = _photos(dataset, root, f"There are no features {path}")

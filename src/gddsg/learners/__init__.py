@@ -12,6 +12,7 @@ from gddsg.learners.gddsg import GDDSG
 from gddsg.learners.joint_logistic import JointLogistic
 from gddsg.learners.joint_ridge import JointRidge
 from gddsg.learners.klda import KLDA
+from gddsg.learners.layup import LayUP
 from gddsg.learners.nearest_reservoir import NearestReservoir
 from gddsg.learners.ranpac import RanPAC
 from gddsg.learners.simplecil import SimpleCIL
@@ -25,6 +26,7 @@ LEARNERS: dict[str, type[Learner[Any]]] = {
     "slda": SLDA,
     "fecam": FeCAM,
     "klda": KLDA,
+    "layup": LayUP,
     "acil": ACIL,
     "nearest_reservoir": NearestReservoir,
     "joint_ridge": JointRidge,
@@ -44,6 +46,7 @@ __all__ = [
     "ImageLearner",
     "JointLogistic",
     "JointRidge",
+    "LayUP",
     "Learner",
     "Learnt",
     "NearestReservoir",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container
 from dataclasses import replace
 from pathlib import Path
 
-from gddsg.backbones import DEFAULT_BACKBONE, PRESETS, load_backbone, require_device, resolve_name
+from gddsg.backbones import DEFAULT_BACKBONE, load_backbone, require_device, resolve_name, spell_out
 from gddsg.backbones.base import Backbone
 from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.backbones.trust import is_trusted, trust
@@ -102,7 +102,7 @@ class ModelBackbone:
             The model in the file.
         """
         name = self.identify(model).rpartition("@")[0]
-        name = PRESETS.get(name, name)
+        name = spell_out(name)
         if self._wanted is not None or self._loaded.peek() is not None or self._agreed == name or is_trusted(name):
             return
         name = resolve_name(name)
@@ -181,5 +181,5 @@ class ModelBackbone:
     def _load_named(self, name: str) -> Backbone:
         """A backbone that is trusted, or that the user himself names: naming it is agreeing to it."""
         backbone = load_backbone(name, self._device)
-        trust(PRESETS.get(name, name))
+        trust(spell_out(name))
         return backbone
