@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from gddsg.core.label import Label
 from gddsg.core.once import Carried
 from gddsg.core.plain_ridge import RidgeSums, ridge_scores
+from gddsg.core.scale_free_penalty import scale_free_regularisation
 from gddsg.core.transform import View
 from gddsg.learners.base import FeatureLearner, Learnt
 
@@ -30,13 +32,14 @@ class LayUP(FeatureLearner[State]):
 
     The original chooses λ by its accuracy in a cross-validation on the current task, so that its result depends on
     which task came last. Here a fifth of all samples, chosen by a hash of their content, gives held-out sums: λ sees
-    every task, and the result does not depend on the order of classes. Its candidates are 1e-8 and fifteen from 1e-4 to
-    1e3; here they go on to 1e8, since not every network's features are as small as those of its vision transformers.
+    every task, and the result does not depend on the order of classes. Accuracy cannot be told from sums; what stands
+    in for it is blind, as accuracy is, to a common factor of all scores. The original's candidates are 1e-8 and fifteen
+    from 1e-4 to 1e3, two a power of ten; here they go on to 1e8, since features of other networks may be larger.
 
     Parameters
     ----------
     regularisation : float or None
-        λ; ``None`` picks it from 1e-8 … 1e8 by squared error on the held-out sums.
+        λ; ``None`` picks it from 1e-8 … 1e8 by the held-out sums.
     view : {"raw", "root"}
         Features as they are, or their signed square root.
     device : str
@@ -80,6 +83,13 @@ class LayUP(FeatureLearner[State]):
         return Carried(known.plus(inputs, labels, Tensor.double))
 
     def _log_probabilities(self, learnt: Learnt[State], inputs: Tensor) -> Tensor:
-        known = learnt.state
-        weights = known.derived.get(lambda: known.kept.weights(learnt.classes.tolist(), self.regularisation))
+        weights = learnt.state.derived.get(lambda: self._weights(learnt))
         return (_SCORE_SCALE * ridge_scores(inputs.cpu(), Tensor.double, weights)).log_softmax(1)
+
+    def _weights(self, learnt: Learnt[State]) -> Tensor:
+        known, labels = learnt.state.kept, learnt.classes.tolist()
+        regularisation = self.regularisation
+        if regularisation is None:
+            prototypes = torch.stack([known.sums[label] for label in labels], dim=2)
+            regularisation = scale_free_regularisation(known.grams, prototypes)
+        return known.weights(labels, regularisation)
