@@ -83,7 +83,7 @@ def accuracy(folder: Path, work: Path) -> dict[str, Any]:
         whole.learn(folder)
         found = {name: model.evaluate(folder) for name, model in (("in_calls", grown), ("at_once", whole))}
         data = embed_dataset(image_folder(folder), grown.backbone, cache)
-    peers = {"nearest_mean": SimpleCIL(), "ranpac": RanPAC()}
+    peers = {"nearest_mean": SimpleCIL(), "ranpac": RanPAC(projection_dim=2_000)}
     for name, peer in peers.items():
         predicted = peer.fit(data.train_features, data.train_labels).predict(data.test_features)
         found[name] = round(100 * average_accuracy(data.test_labels, predicted), 2)

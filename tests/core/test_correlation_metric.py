@@ -93,3 +93,14 @@ def test_a_class_without_scatter_has_the_euclidean_distance():
     for X in (x[:1], x[:1].repeat(5, 1)):
         metric = CorrelationMetric.of(Moments.of(X), 1.0, 0.0)
         np.testing.assert_allclose(correlation_distances([metric], x)[:, 0], (x - x[0]).square().sum(1), atol=1e-12)
+
+
+def test_a_mean_can_be_given_and_the_scale_of_the_scatter_does_not_matter():
+    X, x = vectors(9, 6), vectors(5, 6, seed=1)
+    given = torch.arange(6, dtype=torch.float64)
+    expected = correlation_distances([CorrelationMetric.of(Moments.of(X), 3.0, 3.0, given)], x)
+    for scale in (1e-30, 1e15):
+        metric = CorrelationMetric.of(Moments.of(X * scale), 3.0, 3.0, given)
+        np.testing.assert_allclose(correlation_distances([metric], x), expected, rtol=1e-4)
+    moved = CorrelationMetric.of(Moments.of(X), 3.0, 3.0)
+    np.testing.assert_allclose(correlation_distances([moved], x - given + moved.mean), expected, rtol=1e-9)

@@ -13,8 +13,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
 from gddsg import ACIL, KLDA, LEARNERS, SLDA, FeCAM, JointLogistic, JointRidge, NearestReservoir, RanPAC, SimpleCIL
+from gddsg.checks import yield_checks
 from gddsg.checks.laws import separated_classes
 from gddsg.core.content_hash import hash_rows, is_held_out
+from gddsg.core.linear_discriminant import oracle_approximating_shrinkage
 from gddsg.core.projection import projection_weights
 from gddsg.core.random_fourier import fourier_features
 from gddsg.errors import InputError
@@ -180,6 +182,23 @@ def test_slda_is_linear_discriminant_analysis():
     np.testing.assert_allclose(model.predict_proba(fresh), scaled, atol=1e-5)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_slda_shrinks_relative_to_the_scatter_by_a_number_or_by_a_formula(scale):
+    X, y, fresh = overlapping_classes(scale=scale)
+    centred = X - np.stack([X[y == c].mean(0, dtype=np.float64) for c in y])
+    by_formula = oracle_approximating_shrinkage(torch.from_numpy(centred.T @ centred / len(X)), len(X))
+    assert 0.01 < by_formula < 0.9
+    for parameters, shrinkage in (
+        ({"shrinkage": 0.2, "relative": True}, 0.2),
+        ({"shrinkage": "oas"}, by_formula),
+        ({}, by_formula),
+    ):
+        model = learn(SLDA(**parameters), X, y, tasks(y, (2, 3, 1), seed=0))
+        lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=shrinkage).fit(X.astype(np.float64), y)
+        expected = softmax(3 / np.sqrt(X.shape[1]) * lda.decision_function(fresh.astype(np.float64)), axis=1)
+        np.testing.assert_allclose(model.predict_proba(fresh), expected, atol=1e-6)
+
+
 def test_slda_expects_no_class_more_than_another():
     X, y, fresh = overlapping_classes()
     few = np.concatenate([np.flatnonzero(y == c)[: 5 if c == "c00" else 30] for c in np.unique(y)])
@@ -198,11 +217,32 @@ def test_klda_is_linear_discriminant_analysis_on_random_fourier_features():
 
     def fourier(rows):
         rows = torch.from_numpy(rows.astype(np.float64))
-        return fourier_features(rows / rows.norm(dim=1, keepdim=True), M, 0.25, 0).numpy()
+        return fourier_features(rows / rows.norm(dim=1, keepdim=True), M, 0.1, 0).numpy()
 
     lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1).fit(fourier(X), y)
     expected = lda.decision_function(fourier(fresh))
     np.testing.assert_allclose(model.predict_proba(fresh), softmax(3 / np.sqrt(M) * expected, axis=1), atol=1e-9)
+    assert 0.5 < np.mean(model.predict(fresh) == y) < 1
+
+
+def test_an_ensemble_of_klda_averages_the_probabilities_of_its_models():
+    X, y, fresh = overlapping_classes()
+    model = learn(KLDA(projection_dim=M, ensemble=3, seed=2**32 - 2), X, y, tasks(y, (2, 3, 1), seed=0))
+    single = [KLDA(projection_dim=M, seed=seed).fit(X, y).predict_proba(fresh) for seed in (2**32 - 2, 2**32 - 1, 0)]
+    np.testing.assert_allclose(model.predict_proba(fresh), np.mean(single, axis=0), atol=1e-9)
+    assert np.abs(single[0] - single[1]).max() > 0.01
+
+
+def test_klda_as_published_takes_features_as_they_are_and_the_pseudo_inverse_of_the_scatter():
+    X, y, fresh = overlapping_classes()
+    parameters = {"projection_dim": M, "gamma": 0.01, "unit_length": False, "shrinkage": 0.0}
+    model = learn(KLDA(**parameters), X, y, tasks(y, (2, 3, 1), seed=0))
+    Z, z = (fourier_features(torch.from_numpy(rows), M, 0.01, 0).numpy() for rows in (X, fresh))
+    means = np.stack([Z[y == c].mean(0) for c in np.unique(y)])
+    inverse = np.linalg.pinv(sum(np.cov(Z[y == c].T, bias=True) * (y == c).sum() for c in np.unique(y)))
+    gaps = z[:, None] - means
+    distances = np.einsum("ncd,de,nce->nc", gaps, inverse, gaps)
+    assert (model.predict(fresh) == np.unique(y)[distances.argmin(1)]).all()
     assert 0.5 < np.mean(model.predict(fresh) == y) < 1
 
 
@@ -244,7 +284,15 @@ def test_klda_does_well_where_samples_are_as_many_as_fourier_features():
 
 
 @pytest.mark.parametrize(
-    "parameters", [{}, {"tukey": 1.0}, {"alpha1": 3.0, "alpha2": 3.0}, {"alpha1": 0.3, "alpha2": 0.1}], ids=str
+    "parameters",
+    [
+        {},
+        {"tukey": 1.0, "alpha1": 1.0, "alpha2": 0.0},
+        {"alpha1": 0.3, "alpha2": 0.1},
+        {"alpha1": 3.0, "alpha2": 3.0, "recipe": "resnet"},
+        {"alpha1": 100.0, "alpha2": 100.0, "recipe": "resnet"},
+    ],
+    ids=str,
 )
 def test_fecam_is_the_mahalanobis_distance_with_a_covariance_a_class(parameters):
     X, y, fresh = overlapping_classes()
@@ -260,20 +308,30 @@ def test_fecam_is_the_mahalanobis_distance_with_a_covariance_a_class(parameters)
 
 
 def fecam_distances(X, x, model):
-    """Mahalanobis distances with every matrix written out and inverted."""
+    """Mahalanobis distances with every matrix written out and inverted, in the order of the authors' programs."""
 
-    def view(rows):
-        powers = rows.astype(np.float64) ** model.tukey
-        return powers / np.linalg.norm(powers, axis=1, keepdims=True)
+    def unit(rows):
+        return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
-    covariance = np.cov(view(X).T)
-    diagonal = np.eye(len(covariance), dtype=bool)
-    shrunk = covariance + model.alpha1 * covariance[diagonal].mean() * diagonal
-    shrunk = shrunk + model.alpha2 * covariance[~diagonal].mean() * ~diagonal
+    powers, x = X.astype(np.float64) ** model.tukey, unit(x.astype(np.float64) ** model.tukey)
+    mean = unit(powers).mean(0)
+    if model.recipe == "resnet":
+        mean = unit(X.astype(np.float64).mean(0) ** model.tukey)
+    shrunk = np.cov((powers if model.recipe == "resnet" else unit(powers)).T)
+    if (model.alpha1, model.alpha2, model.recipe) == (3, 3, "resnet"):
+        shrunk = fecam_shrunk(fecam_shrunk(shrunk, 1, 1), 1, 1)
+    else:
+        shrunk = fecam_shrunk(shrunk, model.alpha1, model.alpha2)
     deviations = np.sqrt(np.diagonal(shrunk))
     inverse = np.linalg.inv(shrunk / np.outer(deviations, deviations))
-    gaps = view(x) - view(X).mean(0)
+    gaps = x - mean
     return np.einsum("nd,de,ne->n", gaps, inverse, gaps)
+
+
+def fecam_shrunk(covariance, alpha1, alpha2):
+    diagonal = np.eye(len(covariance), dtype=bool)
+    along, off = covariance[diagonal].mean(), covariance[~diagonal].mean()
+    return covariance + alpha1 * along * diagonal + alpha2 * off * ~diagonal
 
 
 def test_fecam_tells_twins_apart_that_single_precision_takes_for_one():
@@ -290,7 +348,7 @@ def test_fecam_tells_twins_apart_that_single_precision_takes_for_one():
 def test_fecam_keeps_no_more_rows_than_a_class_spans():
     X, y, _ = overlapping_classes(dim=100, n=10)
     model = FeCAM().fit(X, y)
-    assert {len(scatter.factor) for scatter in model.learnt_.state.values()} == {9}
+    assert {len(own.scatter.factor) for own in model.learnt_.state.values()} == {9}
 
 
 # ACIL.
@@ -397,6 +455,60 @@ def test_joint_learners_do_nothing_until_they_are_asked(learner):
     assert not learner.exemplar_free
 
 
+# What they keep, and whether their probabilities are their own.
+
+
+@pytest.mark.parametrize(
+    ("learner", "numbers"),
+    [
+        (SimpleCIL(), 6 * 12),
+        (RanPAC(projection_dim=M), M * M + M * 6),
+        (ACIL(projection_dim=M), M * M + M * 6),
+        (SLDA(), 12 * 12 + 12 * 6),
+        (KLDA(projection_dim=M, ensemble=2), 2 * (M * M + M * 6)),
+        (FeCAM(), 6 * (12 + 12 * 13 // 2)),
+        (NearestReservoir(budget=60), 60 * 12),
+        (JointRidge(), 180 * 12),
+        (JointLogistic(), 180 * 12),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_peer_counts_what_its_method_has_to_keep_in_single_precision(learner, numbers):
+    X, y, _ = overlapping_classes()
+    assert learner.state_bytes() == 0
+    assert learn(learner, X, y, tasks(y, (2, 3, 1), seed=0)).state_bytes() == 4 * numbers
+
+
+def test_fecam_counts_the_directions_of_a_class_where_they_are_fewer_than_its_dimensions():
+    X, y, _ = overlapping_classes(dim=100, n=10)
+    assert FeCAM().fit(X, y).state_bytes() == 4 * 6 * (100 + 9 * 100)
+
+
+def test_peers_whose_score_scale_is_a_constant_of_ours_are_not_called_calibrated():
+    own = {name for name, learner in LEARNERS.items() if learner.calibrated}
+    assert {"gddsg", "joint_logistic", "nearest_reservoir"} <= own
+    assert not own & {"simplecil", "ranpac", "slda", "fecam", "klda", "acil", "joint_ridge"}
+
+
+# Other settings that were published.
+
+
+@pytest.mark.parametrize("law", [check.__name__ for check in yield_checks()])
+@pytest.mark.parametrize(
+    ("learner", "parameters"),
+    [
+        (SLDA, {"shrinkage": 1e-4}),
+        (SLDA, {"shrinkage": 0.1, "relative": True}),
+        (KLDA, {"projection_dim": 64, "ensemble": 3}),
+        (FeCAM, {"alpha1": 3.0, "alpha2": 3.0, "recipe": "resnet"}),
+        (FeCAM, {"alpha1": 100.0, "alpha2": 100.0, "recipe": "resnet"}),
+    ],
+    ids=str,
+)
+def test_other_settings_obey_the_laws_too(learner, parameters, law):
+    next(check for check in yield_checks() if check.__name__ == law)(learner(**parameters))
+
+
 # Parameters.
 
 
@@ -409,7 +521,9 @@ def test_joint_learners_do_nothing_until_they_are_asked(learner):
         (KLDA, "shrinkage", 1.5),
         (FeCAM, "tukey", 0.0),
         (FeCAM, "alpha1", -1.0),
-        (FeCAM, "alpha2", 2.0),
+        (FeCAM, "alpha2", 20.0),
+        (FeCAM, "recipe", "resnext"),
+        (KLDA, "ensemble", 0),
         (ACIL, "regularisation", float("nan")),
         (NearestReservoir, "budget", 0),
         (NearestReservoir, "n_neighbours", 2.5),

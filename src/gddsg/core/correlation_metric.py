@@ -20,7 +20,7 @@ class CorrelationMetric:
     """``dᵀ (D⁻¹ Σ D⁻¹)⁻¹ d`` for ``d = x - μ``, Σ the shrunk covariance of a class and D² its diagonal.
 
     It is ``(D d)ᵀ Σ⁻¹ (D d)``, and with ``Σ = κ I + Σ_j v_j q_j q_jᵀ`` it becomes
-    ``(‖D d‖² - Σ_j v_j / (κ + v_j) (q_j · D d)²) / κ``: no matrix is inverted.
+    ``(‖D d‖² - Σ_j v_j / (κ + v_j) (q_j · D d)²) / κ``: no matrix is inverted. The scale of Σ cancels out.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class CorrelationMetric:
     weights : Tensor
         ``(dim,)``, ``D² / κ``; ones for a class without scatter, whose matrix is the identity.
     directions, shares : Tensor
-        ``D q_j`` ``(r, dim)`` and ``v_j / (κ + v_j) / κ`` ``(r,)``.
+        ``D q_j / √κ`` ``(r, dim)`` and ``v_j / (κ + v_j)`` ``(r,)``.
     """
 
     mean: Tensor
@@ -38,14 +38,15 @@ class CorrelationMetric:
     shares: Tensor
 
     @classmethod
-    def of(cls, scatter: Moments, alpha1: float, alpha2: float) -> CorrelationMetric:
-        """The metric of a class, with ``Σ = S / (n - 1) + α₁ V₁ I + α₂ V₂ (1 1ᵀ - I)``."""
+    def of(cls, scatter: Moments, alpha1: float, alpha2: float, mean: Tensor | None = None) -> CorrelationMetric:
+        """The metric of a class, with ``Σ = S / (n - 1) + α₁ V₁ I + α₂ V₂ (1 1ᵀ - I)``; μ is the mean unless given."""
+        mean = scatter.mean if mean is None else mean
         directions, values, level = shrunk_spectrum(scatter, alpha1, alpha2)
         if level <= 0:
             nothing = scatter.total.new_zeros(0, len(scatter.total))
-            return cls(scatter.mean, torch.ones_like(scatter.mean), nothing, nothing[:, 0])
-        diagonal = (directions.square() * values[:, None]).sum(0) + level
-        return cls(scatter.mean, diagonal / level, directions * diagonal.sqrt(), values / (level + values) / level)
+            return cls(mean, torch.ones_like(mean), nothing, nothing[:, 0])
+        weights = (directions.square() * (values / level)[:, None]).sum(0) + 1
+        return cls(mean, weights, directions * weights.sqrt(), values / (level + values))
 
     def float(self) -> CorrelationMetric:
         """The same in float32."""

@@ -57,6 +57,11 @@ class KeptSamples:
         rows = {label: own[:quota].clone() for label, own in self.rows.items()}
         return KeptSamples(rows, quota if max(counts, default=0) > quota else self.quota)
 
+    @property
+    def nbytes(self) -> int:
+        """Size of all rows."""
+        return sum(own.nbytes for own in self.rows.values())
+
     def joined(self, labels: Sequence[Label]) -> tuple[Tensor, Tensor]:
         """All rows ``(n, feature_dim)``, class after class in the order of ``labels``, and the index of their class."""
         counts = torch.tensor([len(self.rows[label]) for label in labels])

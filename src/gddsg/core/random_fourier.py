@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=5)  # as many as the models of an ensemble usually are
 def fourier_weights(feature_dim: int, n_frequencies: int, seed: int) -> tuple[Tensor, Tensor]:
     """``ω ~ N(0, 1)`` ``(feature_dim, n_frequencies)`` and ``b ~ U(0, 2π)``, equal bits for equal arguments for years.
 

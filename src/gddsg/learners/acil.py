@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -74,6 +75,7 @@ class ACIL(ProjectionLearner[State]):
     """
 
     fixed_by_learning = ("projection_dim", "seed", "regularisation", "view")
+    calibrated: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -92,6 +94,11 @@ class ACIL(ProjectionLearner[State]):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_number("regularisation", 1e-9, 1e12)
+
+    def state_bytes(self) -> int:
+        """One matrix of the random layer and the weights in float32."""
+        learnt = self._current()
+        return 0 if learnt is None else 4 * self.projection_dim * (self.projection_dim + len(learnt.classes))
 
     def _next_state(self, state: State | None, inputs: Tensor, labels: Sequence[Label]) -> State:
         M, names = self.projection_dim, sorted(set(labels))

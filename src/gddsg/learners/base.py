@@ -89,6 +89,9 @@ class Learner(ClassifierMixin, BaseEstimator, ABC, Generic[S]):  # type: ignore[
     incremental : bool
         Whether learning a batch costs no more for what was learnt before; False for upper bounds that learn everything
         anew.
+    calibrated : bool
+        Whether its probabilities are the method's own. False where the method only ranks classes and the scale of its
+        scores is a constant chosen here: a calibration error would judge that constant, so none is measured.
     exempt : mapping of str to str
         Laws of :mod:`gddsg.checks` that do not apply, and why.
     learnt_ : Learnt
@@ -99,6 +102,7 @@ class Learner(ClassifierMixin, BaseEstimator, ABC, Generic[S]):  # type: ignore[
     fixed_by_learning: ClassVar[tuple[str, ...]] = ()
     exemplar_free: ClassVar[bool] = True
     incremental: ClassVar[bool] = True
+    calibrated: ClassVar[bool] = True
     exempt: ClassVar[Mapping[str, str]] = {}
     learnt_: Learnt[S]
 
@@ -154,7 +158,11 @@ class Learner(ClassifierMixin, BaseEstimator, ABC, Generic[S]):  # type: ignore[
         """Refuse parameters that make no sense; at learning, since ``__init__`` only stores them."""
 
     def state_bytes(self) -> int:
-        """How much is carried from task to task: the size of the state's pickle, which is written nowhere."""
+        """How much is carried from task to task: the size of the state's pickle, which is written nowhere.
+
+        A learner that stands for a published method counts what that method has to keep, in the type its authors keep
+        it in, whatever is kept here; a random projection that follows from a seed is not counted.
+        """
         learnt = self._current()
         return 0 if learnt is None else pickled_bytes(learnt.state)
 

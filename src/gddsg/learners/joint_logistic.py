@@ -58,6 +58,11 @@ class JointLogistic(FeatureLearner[State]):
     def __init__(self, device: str = "cpu") -> None:
         self.device = device
 
+    def state_bytes(self) -> int:
+        """All samples in float32."""
+        learnt = self._current()
+        return 0 if learnt is None else learnt.state.kept.nbytes
+
     def _next_state(self, state: State | None, inputs: Tensor, labels: Sequence[Label]) -> State:
         known = KeptSamples() if state is None else state.kept
         return Carried(known.plus(inputs, labels))

@@ -67,7 +67,13 @@ class JointRidge(FeatureLearner[State]):
 
     exemplar_free: ClassVar[bool] = False
     incremental: ClassVar[bool] = False
+    calibrated: ClassVar[bool] = False
     exempt: ClassVar[Mapping[str, str]] = {"state_does_not_grow_with_samples": "an upper bound keeps every sample"}
+
+    def state_bytes(self) -> int:
+        """All samples in float32."""
+        learnt = self._current()
+        return 0 if learnt is None else learnt.state.kept.nbytes
 
     def _next_state(self, state: State | None, inputs: Tensor, labels: Sequence[Label]) -> State:
         known = KeptSamples() if state is None else state.kept

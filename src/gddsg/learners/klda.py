@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,7 +22,7 @@ from gddsg.core.random_fourier import fourier_features
 from gddsg.core.transform import View, unit
 from gddsg.learners.base import Learnt, ProjectionLearner
 
-State = Carried[WithinScatter, LinearDiscriminant]
+State = Carried[tuple[WithinScatter, ...], tuple[LinearDiscriminant, ...]]  # one of each a model of the ensemble
 
 _ROWS_AT_ONCE = 2048
 
@@ -30,22 +33,29 @@ class KLDA(ProjectionLearner[State]):
     Random Fourier features of a Gaussian kernel, class means and one shared covariance of them, and the linear
     discriminant ``z·Λμ_c - ½ μ_cᵀΛμ_c``.
 
-    Two things that the original tunes on each data set follow fixed rules here, which see no test sample and no order.
-    The kernel's width: features are brought to unit length, where unrelated ones are √2 apart, and
-    ``k(x, y) = exp(-‖x - y‖² / 4)`` has that distance as its width (the median heuristic, with the median known in
-    advance). The covariance: the original takes the pseudo-inverse of the plain scatter, which fails where samples are
-    about as many as ``projection_dim``; here it is shrunk towards the sphere, by a formula from traces alone.
+    The original takes features as they are, and its authors name a γ for each network, from 5e-6 to 5e-2. Here
+    features are brought to unit length, so that one γ does for networks of any scale. On training samples held out of
+    three data sets 0.1 was as good as the best of a grid, to within what so few samples can tell; any γ from 0.03 to
+    0.3 was within a point of it, so nothing is to be had from choosing it anew on a first batch, which would also make
+    the result depend on what came first. The original takes the pseudo-inverse of the plain scatter, which fails where
+    samples are about as many as ``projection_dim``; here it is shrunk towards the sphere, by a formula from traces
+    alone. ``unit_length=False, shrinkage=0.0`` has the original's both.
 
     Parameters
     ----------
     projection_dim : int
         D, the number of Fourier features; the paper's 5000.
     gamma : float
-        γ of the kernel ``exp(-γ ‖x - y‖²)`` between features of unit length.
+        γ of the kernel ``exp(-γ ‖x - y‖²)``; the authors' ``sigma``.
     shrinkage : float or None
         Of the covariance; ``None`` takes the oracle approximating shrinkage.
+    ensemble : int
+        Number of models, each with Fourier features of its own, whose probabilities are averaged; the paper's KLDA-E
+        has 5.
+    unit_length : bool
+        Whether features are brought to unit length.
     seed : int
-        Of the Fourier features.
+        Of the Fourier features of the first model; the next has the next seed.
     view : {"raw", "root"}
         Features as they are, or their signed square root.
     device : str
@@ -61,13 +71,16 @@ class KLDA(ProjectionLearner[State]):
     https://arxiv.org/abs/2412.15571
     """
 
-    fixed_by_learning = ("projection_dim", "seed", "gamma", "shrinkage", "view")
+    fixed_by_learning = ("projection_dim", "seed", "gamma", "shrinkage", "ensemble", "unit_length", "view")
+    calibrated: ClassVar[bool] = False
 
     def __init__(
         self,
         projection_dim: int = 5_000,
-        gamma: float = 0.25,
+        gamma: float = 0.1,
         shrinkage: float | None = None,
+        ensemble: int = 1,
+        unit_length: bool = True,
         seed: int = 0,
         view: View = "raw",
         device: str = "cpu",
@@ -75,6 +88,8 @@ class KLDA(ProjectionLearner[State]):
         self.projection_dim = projection_dim
         self.gamma = gamma
         self.shrinkage = shrinkage
+        self.ensemble = ensemble
+        self.unit_length = unit_length
         self.seed = seed
         self.view = view
         self.device = device
@@ -82,24 +97,39 @@ class KLDA(ProjectionLearner[State]):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_number("gamma", 1e-9, 1e9)
+        self._check_whole("ensemble", 1, 1000)
         if self.shrinkage is not None:
             self._check_number("shrinkage", 0.0, 1.0)
 
-    def _next_state(self, state: State | None, inputs: Tensor, labels: Sequence[Label]) -> State:
-        known = WithinScatter.empty(self.projection_dim) if state is None else state.kept
-        return Carried(known.plus(inputs, labels, self._fourier))
+    def state_bytes(self) -> int:
+        """Class means and one covariance of the Fourier features a model, in float32."""
+        learnt = self._current()
+        numbers = 0 if learnt is None else self.projection_dim * (self.projection_dim + len(learnt.classes))
+        return 4 * self.ensemble * numbers
 
-    def _fourier(self, features: Tensor) -> Tensor:
-        return fourier_features(unit(features.double()), self.projection_dim, self.gamma, self.seed)
+    def _next_state(self, state: State | None, inputs: Tensor, labels: Sequence[Label]) -> State:
+        known = [WithinScatter.empty(self.projection_dim)] * self.ensemble if state is None else state.kept
+        return Carried(tuple(one.plus(inputs, labels, partial(self._fourier, model=i)) for i, one in enumerate(known)))
+
+    def _fourier(self, features: Tensor, model: int) -> Tensor:
+        vectors = unit(features.double()) if self.unit_length else features.double()
+        return fourier_features(vectors, self.projection_dim, self.gamma, (self.seed + model) % 2**32)
 
     def _log_probabilities(self, learnt: Learnt[State], inputs: Tensor) -> Tensor:
-        discriminant = learnt.state.derived.get(lambda: self._discriminant(learnt))
-        chunks = inputs.cpu().split(_ROWS_AT_ONCE)
-        return torch.cat([discriminant.log_probabilities(self._fourier(chunk)) for chunk in chunks])
+        discriminants = learnt.state.derived.get(lambda: self._discriminants(learnt))
+        return torch.cat([self._averaged(discriminants, chunk) for chunk in inputs.cpu().split(_ROWS_AT_ONCE)])
 
-    def _discriminant(self, learnt: Learnt[State]) -> LinearDiscriminant:
-        within = learnt.state.kept
-        means, covariance = within.means(learnt.classes.tolist()), within.covariance
+    def _averaged(self, discriminants: Sequence[LinearDiscriminant], features: Tensor) -> Tensor:
+        """Logarithm of the mean of what the models say."""
+        said = [one.log_probabilities(self._fourier(features, i)) for i, one in enumerate(discriminants)]
+        return torch.stack(said).logsumexp(0) - math.log(len(said))
+
+    def _discriminants(self, learnt: Learnt[State]) -> tuple[LinearDiscriminant, ...]:
+        labels = learnt.classes.tolist()
+        return tuple(self._discriminant(within, labels) for within in learnt.state.kept)
+
+    def _discriminant(self, within: WithinScatter, labels: Sequence[Label]) -> LinearDiscriminant:
+        means, covariance = within.means(labels), within.covariance
         shrinkage = self.shrinkage
         if shrinkage is None:
             shrinkage = oracle_approximating_shrinkage(covariance, within.count)

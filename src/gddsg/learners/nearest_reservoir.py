@@ -62,6 +62,11 @@ class NearestReservoir(FeatureLearner[KeptSamples]):
         self._check_whole("budget", 1)
         self._check_whole("n_neighbours", 1)
 
+    def state_bytes(self) -> int:
+        """The kept samples in float32."""
+        learnt = self._current()
+        return 0 if learnt is None else learnt.state.nbytes
+
     def _next_state(self, state: KeptSamples | None, inputs: Tensor, labels: Sequence[Label]) -> KeptSamples:
         return (state or KeptSamples()).plus(inputs, labels).cut(self.budget)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -38,10 +39,16 @@ class SimpleCIL(FeatureLearner[Mapping[Label, Tensor]]):
     """
 
     fixed_by_learning = ("view",)
+    calibrated: ClassVar[bool] = False
 
     def __init__(self, view: View = "raw", device: str = "cpu") -> None:
         self.view = view
         self.device = device
+
+    def state_bytes(self) -> int:
+        """Class means in float32."""
+        learnt = self._current()
+        return 0 if learnt is None else 4 * len(learnt.classes) * int(learnt.columns["n_features_in_"])
 
     def _next_state(
         self, state: Mapping[Label, Tensor] | None, inputs: Tensor, labels: Sequence[Label]
