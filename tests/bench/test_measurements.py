@@ -105,6 +105,15 @@ def test_every_batch_has_its_share_of_every_class(data):
     assert (np.sum(parts, axis=0) == np.bincount(data.train_labels)).all()
 
 
+def test_trust_leaves_calibration_out_where_the_scale_of_scores_is_not_the_methods_own(data):
+    class Uncalibrated(GDDSG):
+        calibrated = False
+
+    found = measure_trust(setting(data, lambda: Uncalibrated(projection_dim=64)))
+    assert found.ece is None
+    assert str(found).startswith("AUROC")
+
+
 def test_trust(root, tmp_path, data):
     (found,) = run("trust", root, tmp_path / "records.jsonl")
     assert isinstance(found, TrustFindings)

@@ -97,6 +97,32 @@ def test_an_oracle_of_groups_is_an_upper_bound(stream):
     assert 0 <= found["ECE"] < 0.5
 
 
+class ByItself:
+    """A user's learner, which knows nothing of ours."""
+
+    def __init__(self):
+        self.inner = SimpleCIL()
+
+    def partial_fit(self, X, y):
+        self.inner.partial_fit(X, y)
+
+    def predict(self, X):
+        return self.inner.predict(X)
+
+    def predict_proba(self, X):
+        return self.inner.predict_proba(X)
+
+    @property
+    def classes_(self):
+        return self.inner.classes_
+
+
+def test_calibration_is_measured_where_probabilities_are_the_methods_own(stream):
+    for learner, measured in ((SimpleCIL(), False), (ByItself(), True), (GDDSG(projection_dim=64), True)):
+        *_, last = evaluate_stream(learner, stream)
+        assert ("ECE" in closing_metrics(learner, stream, last)) == measured
+
+
 def test_protocols_that_leak_say_so_and_need_their_own_learners(stream):
     assert [name for name, protocol in PROTOCOLS.items() if not protocol.leaks] == ["honest"]
     for protocol in (RELEASED, ORACLE_GROUP):

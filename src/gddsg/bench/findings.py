@@ -219,8 +219,9 @@ class TrustFindings:
 
     Attributes
     ----------
-    ece : float
-        Calibration error over 15 bins, as a share, after the last task.
+    ece : float or None
+        Calibration error over 15 bins, as a share, after the last task; None for a learner whose score scale is not its
+        method's own.
     auroc_unknown : float
         Area under the curve of known against unknown test samples by novelty, with half of the classes learnt.
     kept, kept_half : Mapping of str to float
@@ -228,14 +229,15 @@ class TrustFindings:
         and with half of them.
     """
 
-    ece: Share
+    ece: Share | None
     auroc_unknown: Share
     kept: Mapping[str, Share]
     kept_half: Mapping[str, Share]
 
     def __str__(self) -> str:
         kept = ", ".join(f"{share:.3f} for {asked}" for asked, share in self.kept.items())
-        return f"calibration error {self.ece:.3f}, AUROC {self.auroc_unknown:.2f}, kept {kept}"
+        calibration = "" if self.ece is None else f"calibration error {self.ece:.3f}, "
+        return f"{calibration}AUROC {self.auroc_unknown:.2f}, kept {kept}"
 
 
 @dataclass(frozen=True)

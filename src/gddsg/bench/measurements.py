@@ -224,13 +224,15 @@ def measure_trust(setting: Setting) -> TrustFindings:
         raise InputError("The measurement 'trust' was given a single class; expected two or more: half stay unseen.")
     learner = setting.learnt_by_task()
     require(learner, "trust", "predict_proba", "novelty", "classes_")
-    ece = expected_calibration_error(learner.predict_proba(data.test_features), data.test_labels, learner.classes_)
+    ece = None
+    if getattr(learner, "calibrated", True):
+        ece = expected_calibration_error(learner.predict_proba(data.test_features), data.test_labels, learner.classes_)
     kept = _kept(learner, data.test_features)
     seen = list(order[: len(order) // 2])
     known = np.isin(data.test_labels, seen)
     half = setting.learnt(np.isin(data.train_labels, seen))
     return TrustFindings(
-        ece=round(float(ece), 5),
+        ece=None if ece is None else round(float(ece), 5),
         auroc_unknown=round(float(roc_auc_score(~known, half.novelty(data.test_features))), 5),
         kept=kept,
         kept_half=_kept(half, data.test_features[known]),

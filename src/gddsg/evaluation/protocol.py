@@ -214,6 +214,8 @@ def closing_metrics(
 ) -> dict[str, float]:
     """What can be told of a learner of the last task: calibration, and how well it identifies groups; as shares.
 
+    A learner whose ``calibrated`` is False has no calibration error: the scale of its scores is not the method's own.
+
     Parameters
     ----------
     learner : object
@@ -228,7 +230,7 @@ def closing_metrics(
         The same as there.
     """
     pool, found = shuffled_pool(stream, len(stream.sizes) - 1, seed), {}
-    if protocol is HONEST and hasattr(learner, "predict_proba"):
+    if protocol is HONEST and hasattr(learner, "predict_proba") and getattr(learner, "calibrated", True):
         found["ECE"] = expected_calibration_error(learner.predict_proba(pool.inputs), pool.labels, learner.classes_)
     if protocol.identify is not None and hasattr(learner, "class_groups_"):
         truth, guess = _true_groups(learner, pool.labels), protocol.identify(learner, pool)

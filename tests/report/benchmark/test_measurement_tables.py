@@ -86,3 +86,8 @@ def test_hostile_names_stay_text(name, tmp_path):
     assert all(len({len(row) for row in rows}) == 1 for rows in found.values())
     assert "<script" not in text
     assert "<img" not in text
+
+
+def test_no_calibration_error_is_a_dash(tmp_path):
+    found, _ = tables([record(TrustFindings(None, 0.8, {"0.9": 0.9}, {"0.9": 0.9}), "trust")], tmp_path)
+    assert found["Calibration and rejection"][2][2:4] == ["–", "0.800"]

@@ -141,9 +141,10 @@ def _split_rows(learner: str, pairs: list[tuple[Measured, SplitFindings]]) -> Ro
 def _trust(measured: Sequence[Measured]) -> Table:
     asked = sorted({share for one in measured if isinstance(one.found, TrustFindings) for share in one.found.kept})
     caption = (
-        "ECE is the calibration error as a share. AUROC tells known from unknown test samples by their novelty, with "
-        "half of the classes learnt. Kept is the share of samples of known classes that is not rejected, when the "
-        "share in the heading is asked for: with all classes learnt, and with half of them."
+        "ECE is the calibration error as a share, where probabilities are the method's own. AUROC tells known from "
+        "unknown test samples by their novelty, with half of the classes learnt. Kept is the share of samples of known "
+        "classes that is not rejected, when the share in the heading is asked for: with all classes learnt, and with "
+        "half of them."
     )
     columns = ("Learner", "Class order", "ECE", "AUROC", *(f"Kept at {shown(share)}" for share in asked))
     columns += tuple(f"Kept at {shown(share)}, half" for share in asked)

@@ -14,7 +14,8 @@ READING = (
     "F_N is forgetting: accuracy of a class just after it was learnt less that in the end, averaged over classes.",
     "AIA is the accuracy over classes seen so far, averaged over tasks. BWT is what later tasks did to the accuracy of "
     "earlier ones; below zero it was lost.",
-    "ECE, the calibration error, is the gap between the confidence of predictions and how often they are right.",
+    "ECE, the calibration error, is the gap between the confidence of predictions and how often they are right; "
+    "a method that only ranks classes, and has its scale of scores from us, has none.",
     "OPD is the range of final accuracy over random class orders: MOPD its maximum and AOPD its mean over positions of "
     "tasks, as in the paper; by class it follows each class, and is zero for a learner that ignores the order.",
     "The worst A_N and the range of A_N count all class orders, those built to be hard or easy too; all else is over "
