@@ -59,6 +59,36 @@ def test_features_without_an_experiment_file(root, tmp_path):
     assert {(record.head.dataset, record.head.backbone) for record in records} == {("circles", "efficientnet-lite0")}
 
 
+def test_a_part_of_an_experiment(root, experiment, tmp_path):
+    experiment.write_text(
+        'datasets = ["circles", "squares"]\nlearners = ["simplecil", { name = "slda, by name", method = "slda" }]\n'
+        "tasks = 3\n"
+    )
+    common = ("run", experiment, "--data", root, "--workers", 0)
+    done = call(*common, "--datasets", "squares", "--learners", "simplecil,slda, by name")
+    assert done.exit_code == 0, done.output
+    assert "shapes: 2 runs;" in done.output
+    assert "1 run;" in call(*common, "--datasets", "circles", "--learners", "slda, by name").output
+    assert "shapes: 4 runs, 3 of them before;" in call(*common).output
+    unknown = call(*common, "--learners", "magic")
+    assert unknown.exit_code == 1
+    assert "There is no learner 'magic' in shapes; those are 'simplecil', 'slda, by name'" in unknown.stderr
+    assert call("run", "--features", "x.npz", "--datasets", "squares").exit_code == 2
+
+
+def test_means_are_over_orders_and_not_over_seeds(root, experiment, tmp_path):
+    experiment.write_text(
+        'datasets = ["circles"]\ntasks = 3\norders = 2\nseeds = 3\n'
+        'learners = [{ name = "ranpac", parameters = { projection_dim = 32 } }]\n'
+    )
+    done = call("run", experiment, "--data", root, "--workers", 0)
+    (row,) = (line for line in done.output.splitlines() if line.startswith("circles"))
+    records = read_records(tmp_path / "records" / "shapes.jsonl")
+    finals = [record.found.metrics["A_N"] for record in records if record.head.seed == 0]
+    assert (len(records), len(finals)) == (4, 2)
+    assert row.split()[2:4] == ["2", f"{sum(finals) / 2:.2f}"]
+
+
 def test_failures_are_told_and_end_in_an_exit_code(root, experiment):
     experiment.write_text('datasets = ["circles", "triangles"]\nlearners = ["simplecil"]\ntasks = 3\n')
     done = call("run", experiment, "--data", root, "--workers", 0)

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gddsg import LEARNERS
+from gddsg import LEARNERS, SimpleCIL
 from gddsg.bench import experiment_files, experiment_from, read_experiment
-from gddsg.bench.experiment import number_of_runs, planned_runs, seeds
+from gddsg.bench.experiment import number_of_runs, part_of, planned_runs, seeds
+from gddsg.bench.methods import METHODS, new_learner
+from gddsg.checks.laws import arrival_order_does_not_matter
 from gddsg.errors import DataError
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -97,6 +99,20 @@ def test_a_variant_is_a_learner_with_parameters(tmp_path):
         ),
         ({"datasets": ["a"], "fixed_tasks": True, "base": 50}, "base = 50; expected tasks of one size"),
         ({"datasets": ["a"], "fixed_tasks": True, "tasks": [[2, 3]]}, "[2, 3]; expected tasks of one size"),
+        ({"datasets": ["a"], "seeds": 0}, "seeds = 0 was given; expected how many"),
+        ({"datasets": ["a"], "seeds": True}, "seeds = True"),
+        ({"datasets": ["a"], "seeds": []}, "seeds = []"),
+        ({"datasets": ["a"], "seeds": [3, 1]}, "the smallest first"),
+        ({"datasets": ["a"], "seeds": [1, 1]}, "seeds has 1 more than once"),
+        ({"datasets": ["a"], "seeds": [2**32]}, "seeds = [4294967296]"),
+        ({"datasets": ["a"], "seed": 7, "seeds": [1, 2]}, "seed = 7 was given with seeds = [1, 2]"),
+        ({"datasets": ["a"], "kinds": ["trust"], "seeds": 2}, "kinds = ['trust'] was given with seeds"),
+        ({"datasets": ["a"], "learners": [{"name": "gddsg", "seeds": "x"}]}, "seeds = 'x'"),
+        ({"datasets": ["a"], "learners": [{"name": "gddsg", "orders_once": 1}]}, "orders_once is 1"),
+        (
+            {"datasets": ["a"], "imbalance": 10, "learners": [{"name": "gddsg", "orders_once": True}]},
+            "with blur = 0 and imbalance = 10; expected neither",
+        ),
         ("text", "expected a table"),
         ({"datasets": ["a"], "blur": 2}, "blur is 2; expected a number from 0 to 0.9"),
         ({"datasets": ["a"], "imbalance": "much"}, "imbalance"),
@@ -135,6 +151,104 @@ def test_fixed_tasks_are_those_of_the_first_seed():
     assert {run.tasks_of for run in runs} == {7}
     assert {run.order_name for run in runs} == {f"seed {seed} of tasks 7" for seed in (7, 8, 9)}
     assert {run.tasks_of for run in planned_runs(experiment_from("free", {**table, "fixed_tasks": False}))} == {None}
+
+
+def drawn(experiment, name):
+    return [(run.order, run.seed) for run in planned_runs(experiment) if run.learner.name == name]
+
+
+def test_all_orders_have_the_first_seed_and_all_seeds_the_first_order():
+    learners = ["gddsg", {"name": "ranpac", "seeds": [4, 7]}, {"name": "klda", "seeds": 1}]
+    experiment = experiment_from("x", {"datasets": ["a"], "orders": 3, "seeds": 3, "seed": 5, "learners": learners})
+    orders = [(1993, 5), (2024, 5), (4202, 5)]
+    assert drawn(experiment, "gddsg") == [*orders, (1993, 6), (1993, 7)]
+    assert drawn(experiment, "ranpac") == [(1993, 4), (2024, 4), (4202, 4), (1993, 7)]
+    assert drawn(experiment, "klda") == orders
+    assert number_of_runs(experiment) == len(list(planned_runs(experiment))) == 5 + 4 + 3
+
+
+@pytest.mark.parametrize("learner", ["simplecil", {"name": "gddsg", "parameters": {"seed": 3}}])
+def test_a_learner_that_takes_no_seed_is_run_with_the_first_alone(learner):
+    table = {"datasets": ["a"], "seeds": [2, 3], "learners": [learner]}
+    assert [run.seed for run in planned_runs(experiment_from("x", table))] == [2]
+    assert len(list(planned_runs(experiment_from("x", {**table, "blur": 0.5})))) == 2  # other samples, other results
+    assert len(list(planned_runs(experiment_from("x", {**table, "learners": [{"name": "slda", "seeds": 2}]})))) == 2
+
+
+def test_one_order_of_a_learner_that_does_not_care_about_it():
+    learners = ["ranpac", {"name": "gddsg", "orders_once": True}]
+    experiment = experiment_from("x", {"datasets": ["a"], "orders": 3, "seeds": 2, "learners": learners})
+    assert drawn(experiment, "gddsg") == [(1993, 0), (1993, 1)]
+    assert len(drawn(experiment, "ranpac")) == 4
+
+
+class Moody(SimpleCIL):
+    exempt = {"arrival_order_does_not_matter": "the last task counts twice"}  # noqa: RUF012
+
+
+class Stranger:
+    def partial_fit(self, X, y): ...
+
+    def predict(self, X): ...
+
+
+@pytest.mark.parametrize(
+    ("cls", "message"),
+    [(Moody, "the law arrival_order_does_not_matter .the last task counts twice."), (Stranger, "has no `exempt`")],
+)
+def test_one_order_of_a_learner_that_may_care_about_it_is_refused(cls, message, monkeypatch):
+    monkeypatch.setitem(METHODS, "mine", cls)
+    table = {"datasets": ["a"], "learners": [{"name": "mine", "orders_once": True}]}
+    with pytest.raises(DataError, match=f"given for 'mine', but .*{message}.*Leave the key out"):
+        experiment_from("x", table)
+
+
+ONCE = {
+    f"{path.stem}: {spec.name}": spec
+    for path in experiment_files(EXPERIMENTS)
+    for spec in read_experiment(path).learners
+    if spec.orders_once
+}
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_the_law_holds_for_every_learner_run_in_one_order_as_it_is_run(name):
+    parameters = dict(ONCE[name].parameters)
+    cheap = {key: min(value, 32) for key, value in parameters.items() if key == "projection_dim"}
+    arrival_order_does_not_matter(new_learner(ONCE[name].method, {**parameters, **cheap}, 0))
+
+
+COMMAS = ["gddsg", "gddsg, paper's groups", "ranpac"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ([], COMMAS),
+        (["ranpac"], ["ranpac"]),
+        (["ranpac,gddsg"], ["gddsg", "ranpac"]),
+        (["ranpac, gddsg, paper's groups"], ["gddsg, paper's groups", "ranpac"]),
+        (["gddsg, paper's groups,gddsg"], ["gddsg", "gddsg, paper's groups"]),
+        (["ranpac", "gddsg", "gddsg"], ["gddsg", "ranpac"]),
+    ],
+)
+def test_a_part_has_what_was_named_in_the_order_of_the_whole(asked, found):
+    learners = [{"name": name, "method": "gddsg"} for name in COMMAS]
+    experiment = experiment_from("x", {"datasets": ["a", "b", "c"], "learners": learners})
+    part = part_of(experiment, ["c,a"], asked)
+    assert part.datasets == ("a", "c")
+    assert [spec.name for spec in part.learners] == found
+    assert part.name == "x"
+
+
+def test_a_part_that_is_not_there_is_an_error_that_lists_what_is():
+    experiment = experiment_from("x", {"datasets": ["a", "b"], "learners": ["gddsg", "ranpac"]})
+    with pytest.raises(DataError, match="There is no data set 'd' in x; those are 'a', 'b'"):
+        part_of(experiment, ["a,d"])
+    with pytest.raises(DataError, match="There is no learner 'slda' in x; those are 'gddsg', 'ranpac'"):
+        part_of(experiment, learners=["slda"])
+    with pytest.raises(DataError, match="no learner ''"):
+        part_of(experiment, learners=["gddsg,"])
 
 
 def test_so_many_orders_are_so_many():

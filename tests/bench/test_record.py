@@ -80,6 +80,13 @@ def test_records_of_version_1_say_in_words_what_leaks():
     assert record_from_json({**FLAT, "protocol": "kind", "leaks": True}, "Line 1").head.leaks
 
 
+def test_older_records_are_of_learners_whose_order_was_measured():
+    values = record_to_json(Record(HEAD, STREAM))
+    del values["order_invariant"]
+    assert record_from_json(values, "Line 1") == Record(HEAD, STREAM)
+    assert record_from_json({**values, "order_invariant": True}, "Line 1").head.order_invariant
+
+
 def test_embeddings_of_version_1_find_their_kind():
     flat = {"run": "1", "experiment": "x", "dataset": "y", "learner": "gddsg", "kind": "embedding", "method": "UMAP"}
     record = record_from_json({**flat, "points": [[0, 1]], "groups": [2]}, "Line 1")

@@ -14,9 +14,9 @@ import pytest
 
 from gddsg import SimpleCIL
 from gddsg.bench import experiment_from, read_records, run_experiment
-from gddsg.bench.datasets import FeatureSource
+from gddsg.bench.datasets import FeatureSource, locate
 from gddsg.bench.execution import run_id
-from gddsg.bench.experiment import planned_runs
+from gddsg.bench.experiment import part_of, planned_runs
 from gddsg.bench.findings import StreamFindings
 from gddsg.data import feature_file, write_feature_file
 from gddsg.errors import DataError
@@ -99,6 +99,85 @@ def test_ids_of_runs_that_were_recorded_hold():
     experiment = experiment_from("ablation", {"datasets": ["cifar100"], "learners": ["gddsg"], "orders": [1993]})
     source = FeatureSource("cifar100", "efficientnet-lite0", Path(), "53e17cbb98be85d9")
     assert [run_id(run, source) for run in planned_runs(experiment)] == ["72becdc71f98ce42"]
+
+
+def test_plans_do_not_change_ids(root, tmp_path):
+    """Runs that other seeds or orders are added to, or taken from, are the same runs."""
+    source = FeatureSource("circles", "efficientnet-lite0", Path(), "0")
+    ids = [
+        {run_id(run, source) for run in planned_runs(small(learners=[{**RANPAC, **more}]))}
+        for more in ({}, {"seeds": 3}, {"orders_once": True}, {"seeds": [0, 9], "orders_once": True})
+    ]
+    assert [len(found) for found in ids] == [2, 4, 1, 2]
+    assert ids[0] < ids[1]
+    assert ids[2] == ids[0] & ids[3]
+
+
+def test_seeds_are_those_of_the_learner(root, tmp_path):
+    out = tmp_path / "records.jsonl"
+    run_experiment(small(learners=[RANPAC, "simplecil"], seeds=3), out, root, workers=0)
+    heads = [(record.head.learner, record.head.order, record.head.seed) for record in read_records(out)]
+    orders = ("seed 1993", "seed 2024")
+    assert heads == [
+        *(("ranpac", order, 0) for order in orders),
+        *(("ranpac", "seed 1993", seed) for seed in (1, 2)),
+        *(("simplecil", order, 0) for order in orders),
+    ]
+    finals = [record.found.class_accuracies[-1] for record in read_records(out) if record.head.order == "seed 1993"]
+    assert len(set(finals[:3])) > 1
+
+
+def test_one_order_is_noted_in_the_record_and_needs_no_run_to_be_noted(root, tmp_path):
+    out = tmp_path / "records.jsonl"
+    run_experiment(small(), out, root, workers=0)
+    assert not any(record.head.order_invariant for record in read_records(out))
+    report = run_experiment(small(learners=[{"name": "simplecil", "orders_once": True}]), out, root, workers=0)
+    assert (report.runs, report.done_before) == (1, 1)
+    assert {record.head.order: record.head.order_invariant for record in read_records(out)} == {
+        "seed 2024": False,
+        "seed 1993": True,
+    }
+    run_experiment(small(), out, root, workers=0)
+    assert not any(record.head.order_invariant for record in read_records(out))
+
+
+def test_parts_give_the_lines_of_the_whole_in_any_order(root, tmp_path):
+    experiment = small(datasets=["circles", "squares"], learners=["simplecil", RANPAC], seeds=2)
+    run_experiment(experiment, tmp_path / "whole", root, workers=0)
+    out = tmp_path / "parts"
+    other = experiment_from("other", {"datasets": ["circles"], "learners": ["simplecil"], "tasks": 3})
+    run_experiment(other, out, root, workers=0)
+    for datasets, learners, runs in ((["squares"], ["ranpac"], 3), ([], ["simplecil"], 4), (["circles"], [], 5)):
+        part = part_of(experiment, datasets, learners)
+        report = run_experiment(experiment, out, root, workers=0, part=part)
+        assert report.runs == runs
+    again = run_experiment(experiment, out, root, workers=0, part=part_of(experiment, ["squares"]))
+    assert again.runs == again.done_before == 5
+    first, *others = read_records(out)
+    assert first.head.experiment == "other"
+    assert list(map(timeless, others)) == list(map(timeless, read_records(tmp_path / "whole")))
+
+
+def test_a_part_leaves_data_and_failures_of_other_parts_alone(root, tmp_path, monkeypatch):
+    broken = {"name": "broken", "method": "gddsg", "parameters": {"rank": -1}}
+    experiment = small(datasets=["triangles", "circles"], learners=[broken, "simplecil"], orders=1)
+    out = tmp_path / "records.jsonl"
+    assert run_experiment(experiment, out, root, workers=0).failed == 3
+    before = read_records(out)
+    assert [(record.head.dataset, bool(record.error)) for record in before] == [
+        *[("triangles", True)] * 2,
+        ("circles", True),
+        ("circles", False),
+    ]
+    part = part_of(experiment, ["circles"], ["simplecil"])
+    asked = []
+    monkeypatch.setattr(
+        "gddsg.bench.runner.locate", lambda dataset, *rest: asked.append(dataset) or locate(dataset, *rest)
+    )
+    report = run_experiment(experiment, out, root, workers=0, part=part, fresh=True)
+    assert (report.runs, report.done_before, report.failed) == (1, 0, 0)
+    assert asked == ["circles"]
+    assert list(map(timeless, read_records(out))) == list(map(timeless, before))
 
 
 def test_more_orders_of_one_learner_leave_the_others_done(root, tmp_path):

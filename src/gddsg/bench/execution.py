@@ -36,6 +36,7 @@ from gddsg.evaluation import metrics
 from gddsg.evaluation.protocol import PROTOCOLS, StepResult, closing_metrics, evaluate_stream
 
 _LONGEST = 10_000
+_OF_THE_PLAN = ("orders", "tasks", "seeds", "orders_once")  # which runs there are, not what any of them does
 _PACKAGES = ("gddsg", "numpy", "torch", "scikit-learn", "scipy", "lightgbm", "umap-learn")
 
 
@@ -54,7 +55,7 @@ def run_id(run: Run, source: FeatureSource) -> str:
     str
         Sixteen hexadecimal digits.
     """
-    learner = {key: value for key, value in asdict(run.learner).items() if key not in ("orders", "tasks")}
+    learner = {key: value for key, value in asdict(run.learner).items() if key not in _OF_THE_PLAN}
     # keys that came later count only where they are used, so that ids of older records hold
     given = {key: value for key, value in asdict(run).items() if value is not None}
     known = {**given, "learner": learner, "dataset": source.name, "data": source.fingerprint}
@@ -159,6 +160,7 @@ def run_head(run: Run, source: FeatureSource, revision: str) -> Head:
         seed=run.seed,
         versions=_versions(),
         revision=revision,
+        order_invariant=spec.orders_once,
     )
 
 

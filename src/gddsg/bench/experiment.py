@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice, product
 from typing import Any
 
+from gddsg.bench.json_values import short
+from gddsg.errors import DataError
 from gddsg.evaluation.protocol import HONEST
 
 PAPER_SEEDS = (1993, 2024, 4202)
@@ -33,6 +35,10 @@ class LearnerSpec:
         In place of the experiment's.
     only_last : bool
         Test after the last task only.
+    seeds : tuple of int, int or None
+        In place of the experiment's.
+    orders_once : bool
+        Run the first class order alone, since what is learnt in the end is the same in every order.
     """
 
     name: str
@@ -42,6 +48,8 @@ class LearnerSpec:
     orders: tuple[int | str, ...] | None = None
     tasks: tuple[int, ...] | int | None = None
     only_last: bool = False
+    seeds: tuple[int, ...] | int | None = None
+    orders_once: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,9 @@ class Experiment:
     fixed_tasks : bool
         The class order of the first seed is cut into tasks, and the other seeds permute these tasks instead of the
         classes: every task keeps its classes.
+    seeds : tuple of int, int or None
+        Several of them, the smallest first, or how many, counted up from ``seed``. All orders are run with the first,
+        and the first order with the others, too; a learner that takes no seed is run with the first alone.
     """
 
     name: str
@@ -102,6 +113,7 @@ class Experiment:
     search_steps: int = 30
     seed: int = 0
     fixed_tasks: bool = False
+    seeds: tuple[int, ...] | int | None = None
 
 
 def seeds(count: int) -> tuple[int, ...]:
@@ -184,7 +196,9 @@ def planned_runs(experiment: Experiment) -> Iterator[Run]:
         experiment.datasets, experiment.backbones, experiment.learners, experiment.kinds
     ):
         parts = experiment.parts if kind == "split" else (None,)
-        for (n_tasks, length), order, n_parts in product(_cuts(experiment, spec), _own_orders(experiment, spec), parts):
+        for (n_tasks, length), (order, seed), n_parts in product(
+            _cuts(experiment, spec), _draws(experiment, spec), parts
+        ):
             yield Run(
                 experiment=experiment.name,
                 kind=kind,
@@ -197,7 +211,7 @@ def planned_runs(experiment: Experiment) -> Iterator[Run]:
                 blur=experiment.blur,
                 imbalance=experiment.imbalance,
                 search_steps=experiment.search_steps,
-                seed=experiment.seed,
+                seed=seed,
                 length=length,
                 parts=n_parts,
                 tasks_of=_tasks_of(experiment),
@@ -219,7 +233,7 @@ def number_of_runs(experiment: Experiment) -> int:
     """
     places = len(experiment.datasets) * len(experiment.backbones)
     parts = sum(len(experiment.parts) if kind == "split" else 1 for kind in experiment.kinds)
-    streams = sum(len(_cuts(experiment, spec)) * len(_own_orders(experiment, spec)) for spec in experiment.learners)
+    streams = sum(len(_cuts(experiment, spec)) * len(_draws(experiment, spec)) for spec in experiment.learners)
     return places * parts * streams
 
 
@@ -229,8 +243,64 @@ def _tasks_of(experiment: Experiment) -> int | None:
     return first if experiment.fixed_tasks and isinstance(first, int) else None  # reading refuses names
 
 
-def _own_orders(experiment: Experiment, spec: LearnerSpec) -> tuple[int | str, ...]:
-    return experiment.orders if spec.orders is None else spec.orders
+def part_of(experiment: Experiment, datasets: Sequence[str] = (), learners: Sequence[str] = ()) -> Experiment:
+    """A part of an experiment.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The whole.
+    datasets, learners : sequence of str
+        Names as the experiment has them, or several joined by commas; without any, all of them.
+
+    Returns
+    -------
+    Experiment
+        With those alone, in the order of the whole.
+
+    Raises
+    ------
+    DataError
+        If the experiment does not have one of them.
+    """
+    names = [spec.name for spec in experiment.learners]
+    wanted = {name for text in datasets for name in _named(text, experiment.datasets, "data set", experiment.name)}
+    chosen = {name for text in learners for name in _named(text, names, "learner", experiment.name)}
+    return replace(
+        experiment,
+        datasets=tuple(name for name in experiment.datasets if name in wanted or not wanted),
+        learners=tuple(spec for spec in experiment.learners if spec.name in chosen or not chosen),
+    )
+
+
+def _named(text: str, known: Collection[str], what: str, where: str) -> Iterator[str]:
+    """Names joined by commas; a name may hold commas itself, so the longest that is known counts."""
+    words = text.split(",")
+    while words:
+        tried = ((n, ",".join(words[:n]).strip()) for n in range(len(words), 0, -1))
+        n, name = next(((n, name) for n, name in tried if name in known), (0, ""))
+        if not n:
+            raise DataError(
+                f"There is no {what} {short(words[0].strip())} in {where}; those are {', '.join(map(repr, known))}."
+            )
+        yield name
+        words = words[n:]
+
+
+def _draws(experiment: Experiment, spec: LearnerSpec) -> list[tuple[int | str, int]]:
+    """Class order and seed of every run: all orders with the first seed, the other seeds with the first order."""
+    orders = experiment.orders if spec.orders is None else spec.orders
+    first, *others = _own_seeds(experiment, spec)
+    kept = orders[:1] if spec.orders_once else orders
+    return [*((order, first) for order in kept), *((orders[0], seed) for seed in others)]
+
+
+def _own_seeds(experiment: Experiment, spec: LearnerSpec) -> tuple[int, ...]:
+    found = experiment.seeds if spec.seeds is None else spec.seeds
+    if isinstance(found, tuple):
+        return found
+    first = experiment.seeds[0] if isinstance(experiment.seeds, tuple) else experiment.seed
+    return tuple(range(first, first + (found or 1)))
 
 
 def _cuts(experiment: Experiment, spec: LearnerSpec) -> list[tuple[int | tuple[int, ...], int | None]]:

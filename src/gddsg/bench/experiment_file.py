@@ -5,13 +5,14 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from gddsg.bench.experiment import ORDER_NAMES, Experiment, LearnerSpec, number_of_runs, seeds
 from gddsg.bench.findings import FINDINGS
 from gddsg.bench.json_values import Between, short, value_of
-from gddsg.bench.methods import check_parameters
+from gddsg.bench.methods import check_parameters, learner_class, takes_seed
 from gddsg.errors import DataError
 from gddsg.evaluation.protocol import HONEST, PROTOCOLS
 from gddsg.learners import LEARNERS
@@ -23,6 +24,8 @@ _KINDS = tuple(FINDINGS)
 _LARGEST_FILE = 1_000_000
 _MOST_ENTRIES = 10_000
 _MOST_CLASSES = 10**6
+_SEEDS = 2**32
+_LAW = "arrival_order_does_not_matter"
 
 T = TypeVar("T")
 
@@ -105,9 +108,22 @@ def experiment_from(name: str, table: Mapping[str, Any]) -> Experiment:
     """
     _refuse_unknown(table, _EXPERIMENT_KEYS, "an experiment")
     given = {"datasets": None, "learners": _incremental(), **table}
-    experiment = Experiment(_name(name, "name"), **{key: _EXPERIMENT_KEYS[key](given[key], key) for key in given})
+    whole = Experiment(_name(name, "name"), **{key: _EXPERIMENT_KEYS[key](given[key], key) for key in given})
+    experiment = replace(whole, learners=tuple(_seeded(spec, whole) for spec in whole.learners))
     _check(experiment)
     return experiment
+
+
+def _seeded(spec: LearnerSpec, experiment: Experiment) -> LearnerSpec:
+    """A learner that takes no seed is run with one: another would change nothing, unless it changed the stream."""
+    if experiment.seeds is None or spec.seeds is not None or _is_drawn(experiment):
+        return spec
+    return spec if takes_seed(spec.method, spec.parameters) else replace(spec, seeds=1)
+
+
+def _is_drawn(experiment: Experiment) -> bool:
+    """Whether a seed and the class order decide which samples there are to learn from."""
+    return bool(experiment.blur) or experiment.imbalance != 1
 
 
 def _incremental() -> list[str]:
@@ -177,6 +193,19 @@ def _is_order(value: Any) -> bool:
     return value in ORDER_NAMES if isinstance(value, str) else _is_whole(value) and 0 <= value < 2**32
 
 
+def _seeds(value: Any, key: str) -> tuple[int, ...] | int:
+    if _is_whole(value) and 1 <= value <= _MOST_ENTRIES:
+        return int(value)
+    if isinstance(value, list) and value and all(_is_whole(n) and 0 <= n < _SEEDS for n in _list(value, key)):
+        found = _distinct(value, key)
+        if found == tuple(sorted(found)):  # the report takes the smallest for the first
+            return found
+    raise DataError(
+        f"{key} = {short(value)} was given; expected how many, from 1 to {_MOST_ENTRIES}, or a list of whole numbers "
+        "below 2³², the smallest first."
+    )
+
+
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -231,7 +260,25 @@ def _learner(entry: Any) -> LearnerSpec:
     if spec.protocol not in PROTOCOLS:
         raise DataError(f"There is no protocol {short(spec.protocol)}; those are {', '.join(PROTOCOLS)}.")
     check_parameters(spec.method, spec.parameters)
+    if spec.orders_once:
+        _check_law(spec)
     return spec
+
+
+def _check_law(spec: LearnerSpec) -> None:
+    """One order stands for all only where a law says so: anybody else's result has to be measured."""
+    exempt = getattr(learner_class(spec.method), "exempt", None)
+    if not isinstance(exempt, Mapping):
+        why = "its class has no `exempt`, so no law of gddsg.checks is known to hold for it"
+    elif _LAW in exempt:
+        why = f"it is exempt from the law {_LAW} ({exempt[_LAW]})"
+    else:
+        return
+    raise DataError(
+        f"orders_once = true was given for {short(spec.name)}, but {why}: another order may give another result. Leave "
+        "the key out and run it in several orders; a class of your own may subclass gddsg.learners.Learner instead, "
+        "which holds it to the laws."
+    )
 
 
 def _parameters(value: Any, key: str) -> Mapping[str, Any]:
@@ -258,8 +305,9 @@ _EXPERIMENT_KEYS: dict[str, Reader] = {
     "blur": _reader(Annotated[float, Between(0, 0.9)]),
     "imbalance": _reader(Annotated[float, Between(1, 1e6)]),
     "search_steps": _reader(Annotated[int, Between(1, 10**6)]),
-    "seed": _reader(Annotated[int, Between(0, 2**32 - 1)]),
     "fixed_tasks": _reader(bool),
+    "seed": _reader(Annotated[int, Between(0, _SEEDS - 1)]),
+    "seeds": _seeds,
 }
 _LEARNER_KEYS: dict[str, Reader] = {
     "name": _name,
@@ -269,6 +317,8 @@ _LEARNER_KEYS: dict[str, Reader] = {
     "orders": _orders,
     "tasks": _own_tasks,
     "only_last": _reader(bool),
+    "seeds": _seeds,
+    "orders_once": _reader(bool),
 }
 
 
@@ -282,6 +332,7 @@ def _check(experiment: Experiment) -> None:
             "or tasks, or make two experiments of it."
         )
     _check_kinds(experiment)
+    _check_seeds(experiment)
     if experiment.fixed_tasks:
         _check_fixed_tasks(experiment)
 
@@ -305,10 +356,32 @@ def _check_fixed_tasks(experiment: Experiment) -> None:
         )
 
 
+def _check_seeds(experiment: Experiment) -> None:
+    """Several seeds are for streams, one order for streams whose samples do not depend on it."""
+    given = [experiment.seeds, *(spec.seeds for spec in experiment.learners)]
+    others = [kind for kind in experiment.kinds if kind != "stream"]
+    if others and any(seeds is not None for seeds in given):
+        raise DataError(
+            f"kinds = {others!r} was given with seeds; expected none, since only streams are run with several. Name "
+            "one `seed`, or run an experiment of its own."
+        )
+    if experiment.seed and isinstance(experiment.seeds, tuple) and experiment.seeds[0] != experiment.seed:
+        raise DataError(
+            f"seed = {experiment.seed} was given with seeds = {short(list(experiment.seeds))}; expected one or the "
+            "other. Drop one."
+        )
+    once = [spec.name for spec in experiment.learners if spec.orders_once]
+    if once and _is_drawn(experiment):
+        raise DataError(
+            f"orders_once = true was given for {short(once[0])} with blur = {experiment.blur:g} and imbalance = "
+            f"{experiment.imbalance:g}; expected neither, since the order then decides which samples there are."
+        )
+
+
 def _check_kinds(experiment: Experiment) -> None:
     """Only streams are run with samples that are missing or come back, and by protocols that tell something."""
     others = [kind for kind in experiment.kinds if kind != "stream"]
-    if others and (experiment.blur or experiment.imbalance != 1):
+    if others and _is_drawn(experiment):
         raise DataError(
             f"kinds = {others!r} was given with blur = {experiment.blur:g} and imbalance = {experiment.imbalance:g}; "
             "expected neither, which are for streams. Leave them out, or run an experiment of its own."

@@ -86,8 +86,26 @@ def new_learner(method: str, parameters: Mapping[str, Any], seed: int) -> Any:
     Any
         The learner.
     """
-    cls = learner_class(method)
-    return cls(**{**({"seed": seed} if "seed" in _parameters(cls) else {}), **parameters})
+    given = {"seed": seed} if takes_seed(method, parameters) else {}
+    return learner_class(method)(**given, **parameters)
+
+
+def takes_seed(method: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether the seed of a run reaches the learner.
+
+    Parameters
+    ----------
+    method : str
+        See :func:`learner_class`.
+    parameters : Mapping
+        What it is given; a seed among them goes before that of the run.
+
+    Returns
+    -------
+    bool
+        False where the constructor takes none, too.
+    """
+    return "seed" in _parameters(learner_class(method)) and "seed" not in parameters
 
 
 def check_parameters(method: str, parameters: Mapping[str, Any]) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 
 from gddsg.backbones.base import available_cores
 from gddsg.bench.datasets import FeatureSource, locate
-from gddsg.bench.execution import execute, failed_record, run_head
+from gddsg.bench.execution import execute, failed_record, run_head, run_id
 from gddsg.bench.experiment import Experiment, Run, planned_runs
 from gddsg.bench.processes import process_pool
 from gddsg.bench.record import Head, Record
@@ -48,6 +49,15 @@ class _Job:
     head: Head
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """What is to be run, records of what cannot be, and the place of every run's line, of other parts too."""
+
+    jobs: list[_Job]
+    lost: list[Record]
+    places: dict[str, int]
+
+
 def run_experiment(
     experiment: Experiment,
     out: Path,
@@ -57,6 +67,7 @@ def run_experiment(
     fresh: bool = False,
     progress: Progress | None = None,
     embedding: Progress | None = None,
+    part: Experiment | None = None,
 ) -> BenchReport:
     """Run what is not in the records yet, and write each run down as soon as it is done.
 
@@ -76,6 +87,9 @@ def run_experiment(
         Run everything of this experiment again.
     progress, embedding : callable or None
         Called with what is done and what is to be done: runs, and photos.
+    part : Experiment or None
+        What :func:`gddsg.bench.experiment.part_of` made of the experiment, if no more than that is to be run; records
+        of other parts stay, and lines keep the order that the whole experiment gives them.
 
     Returns
     -------
@@ -84,11 +98,12 @@ def run_experiment(
     """
     make_folder(out)
     with _sole_writer(out), working_folder() as work:
-        jobs, lost = _jobs(experiment, root, work, embedding)
-        planned = {job.head.run for job in jobs}
         known = read_records(out) if out.exists() else []
-        kept = {record.head.run: record for record in known if _stays(record, experiment.name)}
-        done = {id: record for id, record in kept.items() if not (fresh and id in planned)}
+        located = lru_cache(maxsize=None)(partial(_located, root, work, embedding))
+        plan = _planned(experiment, part or experiment, known, located)
+        jobs, heads = plan.jobs, {job.head.run: job.head for job in plan.jobs}
+        kept = {record.head.run: record for record in known if _stays(record, experiment, part)}
+        done = {id: _as_planned(one, heads.get(id)) for id, one in kept.items() if not (fresh and id in heads)}
         todo = [job for job in jobs if job.head.run not in done]
         write_records(out, [*done.values()])  # without failures and without a line that a kill has cut off
         before = len(jobs) - len(todo)
@@ -100,16 +115,28 @@ def run_experiment(
             if progress is not None:
                 progress(before + sum(job.head.run in done for job in todo), len(jobs))
         # one order of lines whatever the order in which runs were done; records of other experiments stay in front
-        others = [record for id, record in done.items() if id not in planned]
-        ours = [done[job.head.run] for job in jobs]
-        write_records(out, [*others, *ours, *lost])
-        failed = sum(bool(record.error) for record in ours) + len(lost)
-    return BenchReport(out, len(jobs) + len(lost), before, failed)
+        everything = [*done.values(), *plan.lost]
+        write_records(out, sorted(everything, key=lambda record: plan.places.get(record.head.run, -1)))
+        failed = sum(bool(done[job.head.run].error) for job in jobs) + len(plan.lost)
+    return BenchReport(out, len(jobs) + len(plan.lost), before, failed)
 
 
-def _stays(record: Record, experiment: str) -> bool:
-    """A failed run of this experiment is tried again; what other experiments left is none of its business."""
-    return not record.error or record.head.experiment != experiment
+def _stays(record: Record, experiment: Experiment, part: Experiment | None) -> bool:
+    """A failed run of what is run now is tried again; what others left is none of its business."""
+    if not record.error or record.head.experiment != experiment.name:
+        return True
+    return part is not None and not any(
+        record.head.dataset in _names(dataset) and record.head.learner == spec.name
+        for dataset in part.datasets
+        for spec in part.learners
+    )
+
+
+def _as_planned(record: Record, head: Head | None) -> Record:
+    """The record with what the experiment says of it by now, which no run has to find out."""
+    if head is None:
+        return record
+    return replace(record, head=replace(record.head, order_invariant=head.order_invariant))
 
 
 @contextmanager
@@ -127,26 +154,50 @@ def _sole_writer(out: Path) -> Iterator[None]:
         yield
 
 
-def _jobs(
-    experiment: Experiment, root: Path, work: Path, embedding: Progress | None
-) -> tuple[list[_Job], list[Record]]:
-    """What is to be run, and records of what cannot be, since its data are missing."""
-    sources: dict[tuple[str, str], FeatureSource | Exception] = {}
-    jobs, lost, revision = [], [], code_revision()
-    for run in planned_runs(experiment):
-        place = (run.dataset, run.backbone)
-        if place not in sources:
-            try:
-                sources[place] = locate(*place, root, work, embedding)
-            except Exception as error:  # whatever is wrong with one data set, the others are run
-                sources[place] = error
-        source = sources[place]
+Found = FeatureSource | Exception
+
+
+def _located(root: Path, work: Path, embedding: Progress | None, dataset: str, backbone: str) -> Found:
+    try:
+        return locate(dataset, backbone, root, work, embedding)
+    except Exception as error:  # whatever is wrong with one data set, the others are run
+        return error
+
+
+def _planned(
+    experiment: Experiment, part: Experiment, known: Sequence[Record], located: Callable[[str, str], Found]
+) -> _Plan:
+    """The runs of a part, and where its lines and those of all other parts belong."""
+    plan, revision = _Plan([], [], {}), code_revision()
+    ours = [record.head for record in known if record.head.experiment == experiment.name]
+    prints = {head.dataset: head.data_fingerprint for head in ours if head.data_fingerprint}  # the latest
+    for place, run in enumerate(planned_runs(experiment)):
+        if run.dataset not in part.datasets or run.learner not in part.learners:
+            plan.places.update(dict.fromkeys(_recorded(run, prints), place))
+            continue
+        source = located(run.dataset, run.backbone)
         if isinstance(source, FeatureSource):
-            jobs.append(_Job(run, source, run_head(run, source, revision)))
-        else:
+            head = run_head(run, source, revision)
+            plan.jobs.append(_Job(run, source, head))
+        else:  # its data are missing
             nowhere = FeatureSource(Path(run.dataset).stem, run.backbone, Path(), "")
-            lost.append(failed_record(run_head(run, nowhere, revision), source))
-    return jobs, lost
+            head = run_head(run, nowhere, revision)
+            plan.lost.append(failed_record(head, source))
+        plan.places[head.run] = place
+    return plan
+
+
+def _recorded(run: Run, prints: Mapping[str, str]) -> Iterator[str]:
+    """Ids that a run may have in the records, without a look at its data, which may be far away or missing."""
+    for name in set(_names(run.dataset)):
+        for fingerprint in {prints.get(name, ""), ""}:
+            yield run_id(run, FeatureSource(name, run.backbone, Path(), fingerprint))
+
+
+def _names(dataset: str) -> tuple[str, str]:
+    """What records may call a data set of an experiment, found or not."""
+    path = Path(dataset)
+    return path.stem, path.stem.partition("_")[0] if dataset.endswith(".npz") else path.name
 
 
 def _executed(jobs: Sequence[_Job], workers: int) -> Iterator[Record]:

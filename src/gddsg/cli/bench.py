@@ -46,12 +46,21 @@ def run(
     data: Data = Path("datasets"),
     workers: Annotated[int | None, typer.Option(min=0, help="Processes; as many as cores unless told.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run again what is in the records already.")] = False,
+    datasets: Annotated[
+        list[str] | None, typer.Option("--datasets", help="Only these data sets of the experiment, joined by commas.")
+    ] = None,
+    learners: Annotated[
+        list[str] | None, typer.Option("--learners", help="Only these learners of the experiment, joined by commas.")
+    ] = None,
 ) -> None:
     """Run experiments. May be stopped at any moment: the same call goes on where it was."""
     from gddsg.bench import experiment_from, read_experiment, run_experiment
+    from gddsg.bench.experiment import part_of
 
     if bool(experiments) == bool(features):
         raise typer.BadParameter("Name experiment files, or feature files with --features.")
+    if features and (datasets or learners):
+        raise typer.BadParameter("--datasets and --learners choose from an experiment file; use --learner.")
     _make_current_folder_importable()
     if features:
         wanted = {
@@ -67,11 +76,19 @@ def run(
             for path in experiments or ()
         ]
     failed = 0
-    for experiment, path in planned:
+    parts = [part_of(one, datasets or (), learners or ()) if datasets or learners else None for one, _ in planned]
+    for (experiment, path), part in zip(planned, parts, strict=True):
         with progress_bar(f"Running {experiment.name}") as update:
             embedding = update and partial(update, now="Embedding")
             report = run_experiment(
-                experiment, path, data, workers=workers, fresh=fresh, progress=update, embedding=embedding
+                experiment,
+                path,
+                data,
+                workers=workers,
+                fresh=fresh,
+                progress=update,
+                embedding=embedding,
+                part=part,
             )
         work_is_done()
         failed += report.failed
@@ -104,6 +121,8 @@ def _print_results(path: Path, experiment: str) -> None:
 
 
 def _print_streams(records: list[Record]) -> None:
+    from gddsg.bench.record import first_seed
+
     rows: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
         rows.setdefault((record.head.dataset, record.head.learner, record.head.leaks), []).append(record)
@@ -111,7 +130,9 @@ def _print_streams(records: list[Record]) -> None:
         return
     cells = []
     for (dataset, learner, leaks), group in rows.items():
-        done = [metrics for one in group if (metrics := getattr(one.found, "metrics", None))]
+        first = first_seed((one.head.order, one.head.seed) for one in group)
+        of_orders = [one.found for one in group if one.head.seed == first]
+        done = [metrics for found in of_orders if (metrics := getattr(found, "metrics", None))]
         numbers = [
             f"{sum(one[key] for one in done) / len(done):.2f}" if done and all(key in one for one in done) else "–"
             for key in ("A_N", "F_N")
