@@ -8,7 +8,7 @@ PYTEST_FLAGS ?=
 # Folder of feature files (.npz) that `make figures` and `make bench` measure on.
 FEATURES     ?= features
 # Experiments whose records the README's figures come from.
-FIGURES      := main-table wide-projections ablation invariance split trust memory distances
+FIGURES      := main-table ablation invariance split trust memory distances
 # Folders of photos that `make bench-photos` measures on.
 PHOTOS       ?= photos
 

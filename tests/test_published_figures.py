@@ -77,13 +77,17 @@ def test_the_readme_shows_what_was_recorded(name):
 
 
 def test_the_readme_shows_wide_projections_as_recorded():
-    numbers = {
-        name: [f"{recorded('wide-projections', name, dataset).metrics['A_N']:.2f}" for dataset in DATASETS]
-        for name in ("gddsg", "ranpac")
+    heads = ((record.head, record.found) for record in read_records(RECORDS / "main-table.jsonl"))
+    found = {
+        (head.method, head.dataset): f"{one.metrics['A_N']:.2f}"
+        for head, one in heads
+        if (head.parameters, head.seed) == ({"projection_dim": 10_000}, 0)
     }
+    if not found:
+        pytest.skip("the wide rows of experiments/main-table.toml have not been run yet")
     text = " ".join((ROOT / "README.md").read_text().split())
-    for name, shown in (("GDDSG", numbers["gddsg"]), ("RanPAC", numbers["ranpac"])):
-        assert f"{name} {', '.join(shown)}" in text
+    for name, method in (("GDDSG", "gddsg"), ("RanPAC", "ranpac")):
+        assert f"{name} {', '.join(found[method, dataset] for dataset in DATASETS)}" in text
 
 
 def test_the_stored_report_is_made_of_the_stored_records(tmp_path):

@@ -295,6 +295,7 @@ def test_every_experiment_of_the_repository_can_be_read(path):
 def test_the_papers_experiments_are_there():
     assert {path.stem for path in experiment_files(EXPERIMENTS)} >= {
         "main-table",
+        "everyday",
         "ablation",
         "order-robustness",
         "task-similarity",

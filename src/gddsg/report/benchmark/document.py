@@ -26,12 +26,13 @@ class Body:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; the caption says in full sentences what it shows."""
+    """A table; the caption says in full sentences what it shows, notes below it what its marks mean."""
 
     title: str
     caption: str
     columns: tuple[str, ...]
     bodies: tuple[Body, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,8 @@ def _(block: Table, figures: str) -> str:
     rule = _line([":--", *["--:"] * (len(block.columns) - 1)])
     lines = [line for body in block.bodies for line in _body(body, len(block.columns))]
     table = "\n".join([header, rule, *lines])
-    return "\n\n".join([f"### {escaped(block.title)}", escaped(block.caption), table])
+    notes = [escaped(note) for note in block.notes]
+    return "\n\n".join([f"### {escaped(block.title)}", escaped(block.caption), table, *notes])
 
 
 def _body(body: Body, width: int) -> list[str]:

@@ -86,9 +86,9 @@ def _(block: Table) -> str:
     opening = (
         f'<h3>{title}</h3>\n<div class="scroll" role="region" tabindex="0" aria-label="{html.escape(block.title)}">'
     )
-    return (
-        f"{opening}<table>\n<caption>{caption}</caption>\n<thead><tr>{columns}</tr></thead>\n{bodies}\n</table></div>"
-    )
+    notes = "".join(f'\n<p class="note">{escaped(note)}</p>' for note in block.notes)
+    head = f"<caption>{caption}</caption>\n<thead><tr>{columns}</tr></thead>"
+    return f"{opening}<table>\n{head}\n{bodies}\n</table></div>{notes}"
 
 
 def _body(body: Body, width: int) -> str:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from gddsg.report.benchmark.headlines import headlines
 from gddsg.report.benchmark.published import dataset_name
 from gddsg.report.benchmark.records import Measured, Records, Stream
 from gddsg.report.benchmark.summary import REFERENCE, Comparison, Contest, Entry, compare, counted
-from gddsg.report.benchmark.tables import interval_text, plain, signed, with_interval
+from gddsg.report.benchmark.tables import ONCE, interval_text, plain, signed, with_interval
 
 READING = (
     "A_N is the mean over all classes of the accuracy after the last task, in per cent; every class counts the same.",
     "F_N is forgetting: accuracy of a class just after it was learnt less that in the end, averaged over classes.",
     "AIA is the accuracy over classes seen so far, averaged over tasks. BWT is what later tasks did to the accuracy of "
     "earlier ones; below zero it was lost.",
-    "ECE, the calibration error, is the gap between the confidence of predictions and how often they are right; "
-    "a method that only ranks classes, and has its scale of scores from us, has none.",
+    "ECE, the calibration error, is the gap between the confidence of predictions and how often they are right. A dash "
+    "there is a learner whose method gives scores and no probabilities: their scale would be a choice of ours, so its "
+    "error would say nothing about the method.",
     "OPD is the range of final accuracy over random class orders: MOPD its maximum and AOPD its mean over positions of "
     "tasks, as in the paper; by class it follows each class, and is zero for a learner that ignores the order.",
     "The worst A_N and the range of A_N count all class orders, those built to be hard or easy too; all else is over "
     "random orders.",
     "± tells what another draw of class orders may change; a learner that ignores the order has ± 0.00, and a value "
     "without ± comes from a single order. What other classes may change is told by the paired comparison.",
+    "± seeds tells what another draw of a learner's random numbers, such as its random projection, may change. All "
+    "other values are of the first seed.",
     "Arrows tell which direction is better. Bold is the best and underlined the second best of the learners that keep "
     "to the rules: no exemplars kept, learnt task after task, nothing told at test time. All others stand apart under "
     "the reason why; “leaks” means that something is told which nobody knows in use, such as the test sample's task.",
@@ -32,13 +36,13 @@ READING = (
 
 
 def summary_sentences(records: Records, experiments: Mapping[str, Sequence[Contest]]) -> list[str]:
-    """What was measured, who is best where, and how certain that is."""
+    """What to know first, what was measured, who is best where, and how certain that is."""
     if not records.streams:
         return [_measured(records)]
     leading = _leading(experiments)
     moved = [_steadiest(contest) for contest in _ordered(experiments)]
     told = [text for contest in experiments.get("honesty", leading) if (text := _told(contest))]
-    sentences = [_measured(records), *(_best(contest) for contest in leading)]
+    sentences = [*headlines(leading), _measured(records), *(_best(contest) for contest in leading)]
     if moved:
         sentences.append(f"How far the order of classes moves A_N, in points: {'; '.join(moved)}.")
     if told:
@@ -100,10 +104,20 @@ def _ranked(contest: Contest) -> list[Entry]:
     return [entry for entry in contest.competitors if entry.mean("A_N") is not None]
 
 
+def _rivals(contest: Contest) -> list[Entry]:
+    """Peers and one entry of our own, the default if it was run; all entries where nobody else was."""
+    ranked = _ranked(contest)
+    own = [entry for entry in ranked if not entry.is_peer]
+    ours = contest.reference if contest.reference in own else next(iter(own), None)
+    rivals = [entry for entry in ranked if entry.is_peer or entry is ours]
+    return rivals if len(rivals) > 1 else ranked
+
+
 def _best(contest: Contest) -> str:
-    first, second, *_ = ranked = _ranked(contest)
+    first, second, *_ = ranked = _rivals(contest)
+    aside = ", variants of our own aside" if len(ranked) < len(_ranked(contest)) else ""
     text = (
-        f"{contest.label}: {first.name} is best of {len(ranked)} learners that keep to the rules, with A_N = "
+        f"{contest.label}: {first.name} is best of {len(ranked)} learners that keep to the rules{aside}, with A_N = "
         f"{_accuracy(first)}, before {second.name} with {_accuracy(second)}. {_certainty(compare(first, second))}"
     )
     names = [entry.learner.lower() for entry in ranked]
@@ -114,7 +128,7 @@ def _best(contest: Contest) -> str:
 
 
 def _accuracy(entry: Entry) -> str:
-    return f"{with_interval(entry.estimate('A_N'))}\u00a0%"
+    return f"{with_interval(entry.estimate('A_N')).removesuffix(ONCE)}\u00a0%"
 
 
 def _certainty(found: Comparison | None) -> str:

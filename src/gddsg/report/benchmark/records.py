@@ -52,6 +52,12 @@ class Stream:
         True class, predicted class, how often.
     error : str
         Why the run failed; empty if it did not.
+    order_invariant : bool
+        Whether one class order stands for all, since what is learnt in the end is the same in every order.
+    view : str
+        Features as they are, ``raw``, or their square root, ``root``.
+    width : int or None
+        Of the random projection, where the experiment names it.
     run, seed, fingerprint, revision, versions
         Where the numbers come from.
     """
@@ -76,6 +82,9 @@ class Stream:
     state_per_task: tuple[float, ...]
     confusions: tuple[tuple[str, str, float], ...]
     error: str
+    order_invariant: bool
+    view: str
+    width: int | None
     run: str
     seed: str
     fingerprint: str
@@ -293,6 +302,9 @@ def _stream(head: Head, found: StreamFindings, error: str = "") -> Stream:
         state_per_task=found.state_megabytes,
         confusions=tuple((shown(a), shown(b), float(count)) for a, b, count in found.confusions),
         error=shown(error)[:_ERROR_LENGTH] if error else "",
+        order_invariant=head.order_invariant,
+        view=shown(head.parameters.get("view", "raw")),
+        width=width if isinstance(width := head.parameters.get("projection_dim"), int) else None,
         run=shown(head.run),
         seed=str(head.seed),
         fingerprint=shown(head.data_fingerprint),

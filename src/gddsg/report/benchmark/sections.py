@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gddsg.report.benchmark import bars, curves, group_figures, maps, measurements, order_figures, published, tables
-from gddsg.report.benchmark.document import Block, Bullets, Document, Paragraph, Section
+from gddsg.report.benchmark import (
+    bars,
+    curves,
+    group_figures,
+    maps,
+    measurements,
+    order_figures,
+    peers,
+    published,
+    tables,
+)
+from gddsg.report.benchmark.document import Block, Bullets, Document, Paragraph, Section, Table
 from gddsg.report.benchmark.drawing import Style, learner_styles, report_style
+from gddsg.report.benchmark.notes import notes_on
 from gddsg.report.benchmark.prose import READING, facts, summary_sentences
 from gddsg.report.benchmark.published import Published
-from gddsg.report.benchmark.records import HONEST, Records
+from gddsg.report.benchmark.records import HONEST, ClassGraph, Embedding, Measured, Records, Stream
 from gddsg.report.benchmark.summary import REFERENCE, Contest, Entry, contests
 
 _PUBLISHED_TASKS = 10
@@ -35,7 +46,8 @@ def document(records: Records, title: str) -> Document:
     by_name = {name: contests(s for s in records.streams if s.experiment == name) for name in _names(records)}
     entries = [entry.name for found in by_name.values() for contest in found for entry in contest.entries]
     styles = learner_styles(entries)
-    sections = [Section("summary", "Summary", (Bullets(tuple(summary_sentences(records, by_name))),))]
+    summary = Bullets(tuple(summary_sentences(records, by_name)))
+    sections = [Section("summary", "Summary", (summary, *_notes(records)))]
     with report_style():
         for number, (name, found) in enumerate(by_name.items(), 1):
             sections += _section(Experiment(name, f"experiment-{number}", found, records, styles))
@@ -60,11 +72,18 @@ def _names(records: Records) -> list[str]:
 def _section(experiment: Experiment) -> list[Section]:
     title, intro, part = _KNOWN.get(experiment.name, (experiment.name, "", _generic))
     found = [*part(experiment), *_maps(experiment), *_measurements(experiment)]
-    blocks = [block for block in found if block is not None]
+    blocks = [tables.noted(block) if isinstance(block, Table) else block for block in found if block is not None]
     if not blocks:
         return []
     head: list[Block] = [Paragraph(intro)] if intro else []
-    return [Section(experiment.anchor, title, (*head, *blocks))]
+    return [Section(experiment.anchor, title, (*head, *_notes(experiment.records, experiment.name), *blocks))]
+
+
+def _notes(records: Records, experiment: str = "") -> list[Paragraph]:
+    """What to bear in mind of data sets, once in a section; of all of them unless an experiment is named."""
+    found: list[Stream | Embedding | ClassGraph | Measured] = [*records.streams, *records.embeddings]
+    found += [*records.graphs, *records.measurements]
+    return [Paragraph(note) for note in notes_on(one.dataset for one in found if experiment in ("", one.experiment))]
 
 
 def _maps(experiment: Experiment) -> Iterator[Block | None]:
@@ -85,7 +104,7 @@ def _generic(experiment: Experiment) -> list[Block | None]:
 
 
 def _overview(experiment: Experiment) -> Block | None:
-    return tables.overview_table(experiment.contests, (tables.ACCURACY, tables.FORGETTING))
+    return tables.overview_table(experiment.contests, (tables.ACCURACY, tables.SEEDS, tables.FORGETTING))
 
 
 def _tables(experiment: Experiment) -> list[Block | None]:
@@ -95,7 +114,14 @@ def _tables(experiment: Experiment) -> list[Block | None]:
 def _main_table(experiment: Experiment) -> list[Block | None]:
     confusions = bars.confusion_bars(experiment.anchor, experiment.contests)
     printed = tables.published_table("Beside the paper's main table", _main_pairs(experiment.contests))
-    return [*_generic(experiment), confusions, printed]
+    return [*_with_peers(experiment), confusions, printed]
+
+
+def _with_peers(experiment: Experiment) -> list[Block | None]:
+    """The default against every peer right after the table that shows all learners, whichever that is."""
+    overview, *others, comparison = _generic(experiment)
+    against = peers.peer_table(experiment.contests)
+    return [*others, against, comparison] if overview is None else [overview, against, *others, comparison]
 
 
 def _honesty(experiment: Experiment) -> list[Block | None]:
@@ -162,6 +188,11 @@ _KNOWN: dict[str, tuple[str, str, Part]] = {
         "Main results",
         "All learners on all data sets, over the same class orders and under the same rules.",
         _main_table,
+    ),
+    "everyday": (
+        "Everyday run",
+        "The methods of the main results in one class order, with narrow projections: minutes instead of hours.",
+        _with_peers,
     ),
     "honesty": (
         "What honest testing costs",

@@ -2,19 +2,22 @@
 
 A *setting* is what runs must share to be compared: data set, backbone and sizes of tasks. Within one, an *entry* is a
 learner under a protocol, with all its runs. Means and intervals are over random class orders; orders built to be hard
-or easy show only in the worst order and the range, since they are no sample of anything.
+or easy show only in the worst order and the range, since they are no sample of anything. Runs with other seeds of the
+learner are kept apart from all of that: they show in the interval over seeds alone.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 
 import numpy as np
 
+from gddsg.bench.record import first_seed
 from gddsg.evaluation.metrics import (
     PairedComparison,
     aopd,
@@ -32,16 +35,24 @@ from gddsg.report.benchmark.records import HONEST, Floats, Stream
 
 LEVEL = 0.95
 REFERENCE = "gddsg"
+OWN_METHODS = ("gddsg", "discriminant", "gddsg_paper")
+"""The default, parts of it and the paper's recipe: no peers to compare the default with."""
+
+_IN_THE_END = ("A_N", "ECE", "group_accuracy", "accuracy_in_group")  # metrics of what has been learnt in the end
 _SAME = 0.005  # points that do not show in a table
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over class orders; the interval is None where a single order leaves nothing to say about others."""
+    """A mean over class orders; the interval is None where a single order leaves nothing to say about others.
+
+    ``by_law`` marks a single order that stands for all, since the result in the end is the same in every order.
+    """
 
     mean: float
     interval: tuple[float, float] | None
     count: int
+    by_law: bool = False
 
     @property
     def half_width(self) -> float | None:
@@ -115,11 +126,12 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A learner under a protocol in one setting, with all its runs."""
+    """A learner under a protocol in one setting: its runs over class orders, and apart those of other seeds."""
 
     learner: str
     protocol: str
     streams: tuple[Stream, ...]
+    reseeded: tuple[Stream, ...] = ()
 
     @property
     def method(self) -> str:
@@ -130,6 +142,11 @@ class Entry:
     def name(self) -> str:
         """The learner, and the protocol where it is not the honest one."""
         return self.learner if self.protocol == HONEST else f"{self.learner} ({self.protocol})"
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether the method is somebody else's."""
+        return self.method.lower() not in OWN_METHODS
 
     @property
     def competes(self) -> bool:
@@ -153,9 +170,29 @@ class Entry:
         """Runs on random orders; all runs where there is none."""
         return tuple(stream for stream in self.streams if stream.random_order) or self.streams
 
+    @property
+    def once(self) -> bool:
+        """Whether it was run in a single order that stands for all."""
+        return len(self.drawn) == 1 and self.drawn[0].order_invariant
+
     def estimate(self, metric: str) -> Estimate | None:
         """Mean and interval of a metric over random orders; None where nobody measured it."""
-        return estimate([stream.metrics[metric] for stream in self.drawn if metric in stream.metrics])
+        found = estimate([stream.metrics[metric] for stream in self.drawn if metric in stream.metrics])
+        return self._for_all_orders(found) if metric in _IN_THE_END else found
+
+    def _for_all_orders(self, found: Estimate | None) -> Estimate | None:
+        return replace(found, interval=(found.mean, found.mean), by_law=True) if found and self.once else found
+
+    @cached_property
+    def over_seeds(self) -> Estimate | None:
+        """Mean and interval of A_N over seeds, in the one order that was run with several; None without such."""
+        if not self.reseeded:
+            return None
+        counts = Counter(stream.order for stream in self.reseeded)
+        order = min(counts, key=lambda order: (-counts[order], order))
+        runs = [stream for stream in (*self.streams, *self.reseeded) if stream.order == order]
+        found = estimate([stream.metrics["A_N"] for stream in runs if "A_N" in stream.metrics])
+        return found if found and found.interval else None
 
     def mean(self, metric: str) -> float | None:
         """Mean of a metric over random orders."""
@@ -165,7 +202,7 @@ class Entry:
     @cached_property
     def final_groups(self) -> Estimate | None:
         """Number of groups after the last task."""
-        return estimate([float(stream.groups[-1]) for stream in self.drawn if stream.groups])
+        return self._for_all_orders(estimate([float(stream.groups[-1]) for stream in self.drawn if stream.groups]))
 
     @cached_property
     def order_metrics(self) -> OrderMetrics | None:
@@ -331,8 +368,14 @@ def _entries(streams: list[Stream]) -> tuple[Entry, ...]:
         return stream.learner, stream.protocol
 
     grouped = groupby(sorted(streams, key=key), key=key)
-    entries = [Entry(learner, protocol, tuple(runs)) for (learner, protocol), runs in grouped]
+    entries = [_entry(learner, protocol, tuple(runs)) for (learner, protocol), runs in grouped]
     return tuple(sorted(entries, key=_rank))
+
+
+def _entry(learner: str, protocol: str, runs: tuple[Stream, ...]) -> Entry:
+    first = str(first_seed((stream.order, int(stream.seed)) for stream in runs))
+    ours, others = (tuple(run for run in runs if (run.seed == first) is same) for same in (True, False))
+    return Entry(learner, protocol, ours, others)
 
 
 def _rank(entry: Entry) -> tuple[str, float, str]:
@@ -340,9 +383,8 @@ def _rank(entry: Entry) -> tuple[str, float, str]:
     return entry.apart, -np.inf if mean is None else -mean, entry.name
 
 
-def _finals(entry: Entry) -> dict[tuple[str, str], float]:
-    drawn = (stream for stream in entry.drawn if "A_N" in stream.metrics)
-    return {(stream.order, stream.seed): stream.metrics["A_N"] for stream in drawn}
+def _finals(entry: Entry) -> dict[str, float]:
+    return {stream.order: stream.metrics["A_N"] for stream in entry.drawn if "A_N" in stream.metrics}
 
 
 def _over_classes(reference: Entry, other: Entry) -> PairedComparison | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from gddsg.evaluation import protocol
@@ -20,6 +20,7 @@ from gddsg.report.benchmark.summary import (
 )
 
 ABSENT = "–"
+ONCE = "†"
 _MARKS = "Bold is the best value and underlined the second best of the learners that keep to the rules."
 _MERGED_ENTRIES = 3
 
@@ -51,11 +52,12 @@ def plain(value: float | None, digits: int = 2) -> str:
 
 
 def with_interval(value: Estimate | None, digits: int = 2) -> str:
-    """A mean, and half the length of its interval."""
+    """A mean, and half the length of its interval; `ONCE` marks an interval that is zero by a law."""
     if value is None:
         return ABSENT
     half = value.half_width
-    return plain(value.mean, digits) + ("" if half is None else f" ± {plain(half, digits)}")
+    text = plain(value.mean, digits) + ("" if half is None else f" ± {plain(half, digits)}")
+    return f"{text}{ONCE}" if value.by_law else text
 
 
 def _measured(title: str, better: int, metric: str, digits: int = 2) -> Column:
@@ -95,10 +97,21 @@ def _groups(entry: Entry) -> float | None:
     return None if entry.final_groups is None else entry.final_groups.mean
 
 
+def _half_over_seeds(entry: Entry) -> float | None:
+    return None if entry.over_seeds is None else entry.over_seeds.half_width
+
+
+def _over_seeds(entry: Entry) -> str:
+    half = _half_over_seeds(entry)
+    return ABSENT if half is None else f"± {plain(half)}"
+
+
 ACCURACY = _measured("A_N\u00a0↑", 1, "A_N")
+SEEDS = Column("± seeds", 0, value=_half_over_seeds, show=_over_seeds)
 FORGETTING = _measured("F_N\u00a0↓", -1, "F_N")
 RESULTS = (
     ACCURACY,
+    SEEDS,
     FORGETTING,
     _measured("AIA\u00a0↑", 1, "AIA"),
     _measured("BWT\u00a0↑", 1, "BWT"),
@@ -130,6 +143,24 @@ DISPARITIES = tuple(
     )
     for which in names
 )
+
+
+_NOTE_ONCE = (
+    f"{ONCE} Run in one order, since what it has learnt in the end is the same in every order (a law that every "
+    "learner is held to by the tests)."
+)
+_NOTE_SEEDS = (
+    "± seeds is half of the 95 % interval of A_N over seeds of the learner, in the first class order; a dash where "
+    "nothing of the learner is drawn at random, or one seed was run."
+)
+
+
+def noted(table: Table) -> Table:
+    """The table, with a note below it on every mark that it has."""
+    values = (cell.text for body in table.bodies for _, *cells in body.rows for cell in cells)
+    seeds = any(column.endswith(SEEDS.title) for column in table.columns)
+    once = any(text.endswith(ONCE) for text in values)
+    return replace(table, notes=(*table.notes, *[_NOTE_ONCE] * once, *[_NOTE_SEEDS] * seeds))
 
 
 def result_tables(contests: Sequence[Contest]) -> list[Table]:
