@@ -13,6 +13,7 @@ from gddsg.learners.joint_logistic import JointLogistic
 from gddsg.learners.joint_ridge import JointRidge
 from gddsg.learners.klda import KLDA
 from gddsg.learners.layup import LayUP
+from gddsg.learners.lr_rgda import LRRGDA
 from gddsg.learners.nearest_reservoir import NearestReservoir
 from gddsg.learners.ranpac import RanPAC
 from gddsg.learners.simplecil import SimpleCIL
@@ -28,6 +29,7 @@ LEARNERS: dict[str, type[Learner[Any]]] = {
     "klda": KLDA,
     "layup": LayUP,
     "acil": ACIL,
+    "lr_rgda": LRRGDA,
     "nearest_reservoir": NearestReservoir,
     "joint_ridge": JointRidge,
     "joint_logistic": JointLogistic,
@@ -39,6 +41,7 @@ __all__ = [
     "GDDSG",
     "KLDA",
     "LEARNERS",
+    "LRRGDA",
     "SLDA",
     "Discriminant",
     "FeCAM",
