@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         LEARNERS,
         LRRGDA,
         SLDA,
+        AnaCP,
         FeCAM,
         JointLogistic,
         JointRidge,
@@ -37,6 +38,7 @@ __all__ = [
     "LEARNERS",
     "LRRGDA",
     "SLDA",
+    "AnaCP",
     "ClassCard",
     "FeCAM",
     "JointLogistic",
@@ -51,6 +53,7 @@ __all__ = [
 
 _HOMES = {
     "ACIL": "gddsg.learners",
+    "AnaCP": "gddsg.learners",
     "ClassCard": "gddsg.core.class_card",
     "FeCAM": "gddsg.learners",
     "GDDSG": "gddsg.learners",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gddsg.learners.acil import ACIL
+from gddsg.learners.anacp import AnaCP
 from gddsg.learners.base import FeatureLearner, ImageLearner, Learner, Learnt, NotLearntError, ProjectionLearner
 from gddsg.learners.discriminant import Discriminant
 from gddsg.learners.fecam import FeCAM
@@ -30,6 +31,7 @@ LEARNERS: dict[str, type[Learner[Any]]] = {
     "layup": LayUP,
     "acil": ACIL,
     "lr_rgda": LRRGDA,
+    "anacp": AnaCP,
     "nearest_reservoir": NearestReservoir,
     "joint_ridge": JointRidge,
     "joint_logistic": JointLogistic,
@@ -43,6 +45,7 @@ __all__ = [
     "LEARNERS",
     "LRRGDA",
     "SLDA",
+    "AnaCP",
     "Discriminant",
     "FeCAM",
     "FeatureLearner",
