@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gddsg.core.class_card import ClassCard
     from gddsg.learners import (
         ACIL,
+        GACL,
         GDDSG,
         KLDA,
         LEARNERS,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "ACIL",
+    "GACL",
     "GDDSG",
     "KLDA",
     "LEARNERS",
@@ -56,6 +58,7 @@ _HOMES = {
     "AnaCP": "gddsg.learners",
     "ClassCard": "gddsg.core.class_card",
     "FeCAM": "gddsg.learners",
+    "GACL": "gddsg.learners",
     "GDDSG": "gddsg.learners",
     "JointLogistic": "gddsg.learners",
     "JointRidge": "gddsg.learners",

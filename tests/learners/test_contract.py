@@ -76,6 +76,7 @@ def test_every_learner_file_is_listed():
         "base",
         "features",
         "labels",
+        "ridge",
     }
     assert files == set(LEARNERS)
 

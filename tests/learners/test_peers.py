@@ -16,13 +16,13 @@ from gddsg import ACIL, KLDA, LEARNERS, SLDA, FeCAM, JointLogistic, JointRidge, 
 from gddsg.checks import yield_checks
 from gddsg.checks.laws import separated_classes
 from gddsg.core.content_hash import hash_rows, is_held_out
+from gddsg.core.held_out_ridge import REGULARISATIONS
 from gddsg.core.linear_discriminant import oracle_approximating_shrinkage
 from gddsg.core.projection import projection_weights
 from gddsg.core.random_fourier import fourier_features
 from gddsg.errors import InputError
 from gddsg.learners.joint_logistic import PENALTIES
 from gddsg.learners.joint_ridge import REGULARISATION_GRID
-from gddsg.learners.ranpac import REGULARISATIONS
 
 M = 64
 SCORE_SCALE, COSINE_SCALE = 10, 16
@@ -128,9 +128,9 @@ def test_ranpac_chooses_the_best_regularisation_of_the_whole_grid(noise, scale):
         model = RanPAC(projection_dim=M, regularisation=REGULARISATIONS[k])
         return learn(model, X, y, [y <= "c02", y > "c02"]).predict_proba(fresh)
 
-    assert np.array_equal(chosen, fixed(best))
+    np.testing.assert_allclose(chosen, fixed(best), atol=1e-9)
     neighbours = [k for k in (best - 1, best + 1) if 0 <= k < len(REGULARISATIONS)]
-    assert not any(np.array_equal(chosen, fixed(k)) for k in neighbours)
+    assert not any(np.allclose(chosen, fixed(k), atol=1e-6) for k in neighbours)
 
 
 @pytest.mark.parametrize("regularisation", [100.0, 1e6])
@@ -148,7 +148,7 @@ def test_ranpac_at_a_fixed_regularisation_does_not_depend_on_the_order_of_classe
 # All that learn batch by batch.
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", [n for n in LEARNERS if "arrival_order_does_not_matter" not in LEARNERS[n].exempt])
 def test_no_class_is_recognised_better_or_worse_for_the_order_it_came_in(name):
     """The range over orders of each class's accuracy, OPD by class, is exactly zero."""
     X, y, fresh = overlapping_classes()

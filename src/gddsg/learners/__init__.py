@@ -9,6 +9,7 @@ from gddsg.learners.anacp import AnaCP
 from gddsg.learners.base import FeatureLearner, ImageLearner, Learner, Learnt, NotLearntError, ProjectionLearner
 from gddsg.learners.discriminant import Discriminant
 from gddsg.learners.fecam import FeCAM
+from gddsg.learners.gacl import GACL
 from gddsg.learners.gddsg import GDDSG
 from gddsg.learners.joint_logistic import JointLogistic
 from gddsg.learners.joint_ridge import JointRidge
@@ -32,6 +33,7 @@ LEARNERS: dict[str, type[Learner[Any]]] = {
     "acil": ACIL,
     "lr_rgda": LRRGDA,
     "anacp": AnaCP,
+    "gacl": GACL,
     "nearest_reservoir": NearestReservoir,
     "joint_ridge": JointRidge,
     "joint_logistic": JointLogistic,
@@ -40,6 +42,7 @@ LEARNERS: dict[str, type[Learner[Any]]] = {
 
 __all__ = [
     "ACIL",
+    "GACL",
     "GDDSG",
     "KLDA",
     "LEARNERS",

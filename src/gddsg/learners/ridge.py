@@ -1,0 +1,60 @@
+"""What learners have in common that regress one-hot labels on random units, from running sums."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from torch import Tensor
+
+from gddsg.core.held_out_ridge import RidgeSums, ridge_scores
+from gddsg.core.label import Label
+from gddsg.core.once import Carried
+from gddsg.learners.base import Learnt, ProjectionLearner
+
+RidgeState = Carried[RidgeSums, Tensor]
+"""The sums, and the weights ``(M, n_classes)``."""
+
+
+class RidgeLearner(ProjectionLearner[RidgeState]):
+    """Ridge regression on M random units: a method says what the units are.
+
+    Attributes
+    ----------
+    regularisation : float or None
+        λ, a parameter of every such learner; ``None`` picks it on a held-out share.
+    score_scale : float
+        Scores regress 0 and 1: unscaled, no probability would exceed ``e / (e + n_classes - 1)``.
+    number_bytes : int
+        Of the type in which the method's authors keep its sums.
+    """
+
+    calibrated: ClassVar[bool] = False
+    fixed_by_learning: ClassVar[tuple[str, ...]] = ("projection_dim", "seed", "regularisation", "view")
+    score_scale: ClassVar[float]
+    number_bytes: ClassVar[int]
+    regularisation: float | None
+
+    @abstractmethod
+    def _units(self, features: Tensor) -> Tensor:
+        """``h(x)``, ``(n, M)`` float64."""
+
+    def state_bytes(self) -> int:
+        """``HᵀH`` or its inverse, and ``HᵀY`` or the weights: the originals keep no held-out sums."""
+        learnt, M = self._current(), self.projection_dim
+        return 0 if learnt is None else self.number_bytes * M * (M + len(learnt.classes))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.regularisation is not None:
+            self._check_number("regularisation", 1e-9, 1e12)
+
+    def _next_state(self, state: RidgeState | None, inputs: Tensor, labels: Sequence[Label]) -> RidgeState:
+        known = RidgeSums.empty(self.projection_dim, self.regularisation is None) if state is None else state.kept
+        return Carried(known.plus(inputs, labels, self._units))
+
+    def _log_probabilities(self, learnt: Learnt[RidgeState], inputs: Tensor) -> Tensor:
+        state, labels = learnt.state, learnt.classes.tolist()
+        weights = state.derived.get(lambda: state.kept.weights(labels, self.regularisation))
+        return (self.score_scale * ridge_scores(inputs.cpu(), self._units, weights)).log_softmax(1)
