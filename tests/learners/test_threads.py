@@ -100,7 +100,8 @@ def test_every_answer_is_that_of_one_model(name):
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_nothing_that_threads_learn_together_is_lost(name):
-    """Batches that are learnt at the same time are all learnt; their order has no say in the result."""
+    """Batches that are learnt at the same time are all learnt; their order has no say in the result
+    of a learner that does not depend on it."""
     X, y = separated_classes(8, 12, DIM)
     make = LEARNERS[name]
     expected = make(**make.test_params()).fit(X, y).predict_proba(X)
@@ -114,4 +115,7 @@ def test_nothing_that_threads_learn_together_is_lost(name):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(learn, range(8)))
     assert list(learner.classes_) == sorted(set(y))
-    np.testing.assert_allclose(learner.predict_proba(X), expected, atol=1e-6)
+    if "arrival_order_does_not_matter" in make.exempt:
+        assert np.mean(learner.predict(X) == y) > 0.9
+    else:
+        np.testing.assert_allclose(learner.predict_proba(X), expected, atol=1e-6)

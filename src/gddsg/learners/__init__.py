@@ -15,8 +15,10 @@ from gddsg.learners.joint_logistic import JointLogistic
 from gddsg.learners.joint_ridge import JointRidge
 from gddsg.learners.klda import KLDA
 from gddsg.learners.layup import LayUP
+from gddsg.learners.loranpac import LoRanPAC
 from gddsg.learners.lr_rgda import LRRGDA
 from gddsg.learners.nearest_reservoir import NearestReservoir
+from gddsg.learners.randumb import RanDumb
 from gddsg.learners.ranpac import RanPAC
 from gddsg.learners.simplecil import SimpleCIL
 from gddsg.learners.slda import SLDA
@@ -34,6 +36,8 @@ LEARNERS: dict[str, type[Learner[Any]]] = {
     "lr_rgda": LRRGDA,
     "anacp": AnaCP,
     "gacl": GACL,
+    "loranpac": LoRanPAC,
+    "randumb": RanDumb,
     "nearest_reservoir": NearestReservoir,
     "joint_ridge": JointRidge,
     "joint_logistic": JointLogistic,
@@ -58,9 +62,11 @@ __all__ = [
     "LayUP",
     "Learner",
     "Learnt",
+    "LoRanPAC",
     "NearestReservoir",
     "NotLearntError",
     "ProjectionLearner",
+    "RanDumb",
     "RanPAC",
     "SimpleCIL",
 ]
