@@ -60,7 +60,9 @@ def test_it_is_least_squares_on_truncated_decompositions(E, sizes, truncation):
     batches = in_tasks(X, y, sizes)
     model = grown(LoRanPAC(projection_dim=E, truncation=truncation), batches)
     expected = expected_probabilities(batches, fresh, E, truncation=truncation)
-    np.testing.assert_allclose(model.predict_proba(fresh), expected, atol=1e-4)
+    # directions are kept in float32; with as many units as samples the least singular values feel it
+    np.testing.assert_allclose(model.predict_proba(fresh), expected, atol=1e-3)
+    assert (model.predict(fresh) == np.unique(y)[expected.argmax(1)]).all()
     assert 0.4 < np.mean(model.predict(fresh) == y) < 1
 
 

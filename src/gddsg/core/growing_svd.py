@@ -50,8 +50,7 @@ class GrowingSVD:
         parts = [self.factor.to(rows.device), rows]
         height, dim = sum(map(len, parts)), rows.shape[1]
         if height <= dim:
-            gram = sum((slab @ slab.T for _, slab in _slabs(parts)), torch.zeros(()).to(rows).double())
-            vectors = _leading(gram, rank)[1]
+            vectors = _leading(self._gram(parts), rank)[1]
             factor = rows.new_empty(vectors.shape[1], dim)
             for columns, slab in _slabs(parts):
                 factor[:, columns] = (vectors.T @ slab).float()
@@ -61,6 +60,21 @@ class GrowingSVD:
             factor = (values.sqrt()[:, None] * vectors.T).float()
         return GrowingSVD(factor.cpu(), self.count + len(rows))
 
+    def _gram(self, parts: Sequence[Tensor]) -> Tensor:
+        """Inner products of all rows; those of the factor are orthogonal, which saves most of the work."""
+        known, height = len(parts[0]), sum(map(len, parts))
+        gram = parts[0].new_zeros(height, height, dtype=torch.float64)
+        gram.diagonal()[:known] = self._squares.to(gram)
+        for _, slab in _slabs(parts):
+            gram[known:] += slab[known:] @ slab.T
+        gram[:known, known:] = gram[known:, :known].T
+        return gram
+
+    @property
+    def _squares(self) -> Tensor:
+        """``σ²``, float64."""
+        return self.factor.square().sum(1, dtype=torch.float64)
+
     def least_squares(self, right: Tensor) -> Tensor:
         """``U diag(σ)⁻² Uᵀ B``: the least-squares solution of least norm on the kept directions.
 
@@ -69,11 +83,11 @@ class GrowingSVD:
         right : Tensor
             B, ``(dim, m)`` float64; ``HᵀY`` for targets Y.
         """
-        squares = self.factor.square().sum(1, dtype=torch.float64)
-        slabs = list(_slabs([self.factor]))  # float64, as large as the factor twice; the solution is needed once
-        inner = sum((slab @ right[columns] for columns, slab in slabs), right.new_zeros(()))
-        inner = inner / squares.square()[:, None]  # rows of the factor are σ times as long as those of Uᵀ
-        return torch.cat([slab.T @ inner for _, slab in slabs])
+        inner = right.new_zeros(len(self.factor), right.shape[1])
+        for columns, slab in _slabs([self.factor]):
+            inner += slab @ right[columns]
+        inner /= self._squares.square()[:, None]  # rows of the factor are σ times as long as those of Uᵀ
+        return torch.cat([slab.T @ inner for _, slab in _slabs([self.factor])])
 
 
 def _slabs(parts: Sequence[Tensor]) -> Iterator[tuple[slice, Tensor]]:
