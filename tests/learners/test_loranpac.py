@@ -1,5 +1,7 @@
 """LoRanPAC is least squares on truncated singular value decompositions, written out here."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from scipy.special import softmax
@@ -113,6 +115,16 @@ def test_odd_classes_are_learnt():
     np.testing.assert_allclose(zeros.predict_proba(np.ones((2, 12))), 0.5)
     lonely = LoRanPAC(projection_dim=64).fit(X, y).partial_fit([[0.0] * 11 + [50.0]], ["lonely"])
     assert lonely.predict([[0.0] * 11 + [50.0]])[0] == "lonely"
+
+
+def test_nothing_that_threads_learn_together_is_lost():
+    X, y, _ = samples()
+    model, at_once = LoRanPAC(projection_dim=64), LoRanPAC(projection_dim=64).fit(X, y).learnt_.state.kept
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda part: model.partial_fit(X[part::8], y[part::8]), range(8)))
+    assert model.learnt_.state.kept.directions.count == len(y)
+    for name, total in model.learnt_.state.kept.sums.items():
+        np.testing.assert_allclose(total, at_once.sums[name], rtol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "value"), [("truncation", 1.0), ("truncation", -0.1), ("rank", 0), ("rank", 2.5)])
