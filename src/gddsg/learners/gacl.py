@@ -43,7 +43,7 @@ class GACL(RidgeLearner):
 
     Examples
     --------
-    >>> GACL(projection_dim=32).fit([[1.0, 0.0], [0.0, 1.0]], [7, 8]).predict([[0.2, 0.9]])
+    >>> GACL(projection_dim=32, regularisation=0.1).fit([[1.0, 0.0], [0.0, 1.0]], [7, 8]).predict([[0.2, 0.9]])
     [8]
 
     References
