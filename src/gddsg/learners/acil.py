@@ -13,7 +13,7 @@ class ACIL(RidgeLearner):
     """Analytic class-incremental learning (Zhuang et al., NeurIPS 2022) on frozen features.
 
     A random layer ``h = relu(x W)`` and a least-squares classifier ``Θ = (HᵀH + γ I)⁻¹ HᵀY``: ridge regression on all
-    samples at once, with λ = γ fixed from the beginning. As in the original the random layer has entries of variance
+    samples at once. As in the original the random layer has entries of variance
     ``1 / (3 n_features)``, which gives γ its scale.
 
     The original keeps the inverse ``R = (HᵀH + γ I)⁻¹``, updates it batch by batch,
@@ -26,8 +26,8 @@ class ACIL(RidgeLearner):
     projection_dim : int
         M, width of the random layer; the original's 8192.
     regularisation : float or None
-        γ; the original's 0.1. ``None`` picks it from 1e-8 … 1e8 by squared error on sums of a fifth of the samples,
-        held out by a hash of their content: not the original's, and useful where the scale of features is not known.
+        γ. ``None`` picks it from 1e-8 … 1e8 by squared error on sums of a fifth of the samples, held out by a hash of
+        their content. The original fixes 0.1, which suits the scale of its own features.
     seed : int
         Of the random layer.
     view : {"raw", "root"}
@@ -51,7 +51,7 @@ class ACIL(RidgeLearner):
     def __init__(
         self,
         projection_dim: int = 8192,
-        regularisation: float | None = 0.1,
+        regularisation: float | None = None,
         seed: int = 0,
         view: View = "raw",
         device: str = "cpu",

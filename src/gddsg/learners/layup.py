@@ -8,9 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from gddsg.core.held_out_ridge import RidgeSums, ridge_scores
 from gddsg.core.label import Label
 from gddsg.core.once import Carried
-from gddsg.core.plain_ridge import RidgeSums, ridge_scores
 from gddsg.core.scale_free_penalty import scale_free_regularisation
 from gddsg.core.transform import View
 from gddsg.learners.base import FeatureLearner, Learnt
