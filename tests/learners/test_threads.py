@@ -115,5 +115,7 @@ def test_nothing_that_threads_learn_together_is_lost(name):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(learn, range(8)))
     assert list(learner.classes_) == sorted(set(y))
-    if "arrival_order_does_not_matter" not in make.exempt:
+    if "arrival_order_does_not_matter" in make.exempt:
+        assert (learner.predict(X) == y).mean() > 0.95
+    else:
         np.testing.assert_allclose(learner.predict_proba(X), expected, atol=1e-6)

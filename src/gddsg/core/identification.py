@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +27,18 @@ VOTERS: dict[str, tuple[str, ...]] = {
 }
 """Which classifiers an identification asks: the paper's vote of three, or one alone."""
 
+BOOSTING: Mapping[str, Any] = {"n_estimators": 50, "num_leaves": 31, "learning_rate": 0.1}
+"""LightGBM of GDDSG, smaller than in the released code, which :data:`RELEASED_BOOSTING` has."""
+
+RELEASED_BOOSTING: Mapping[str, Any] = {
+    "n_estimators": 200,
+    "num_leaves": 100,
+    "learning_rate": 0.1,
+    "colsample_bytree": 0.8,
+    "subsample": 0.8,
+}
+"""LightGBM of the released code; the paper gives no settings."""
+
 _VOTE_SAMPLES = 30
 
 
@@ -35,10 +48,57 @@ def meta_features(vectors: Tensor, prototypes: Tensor) -> np.ndarray[Any, np.dty
     return distances
 
 
-class SoftVote:
+class GroupVote:
     """M_g of the paper: classifiers of the group on ρ(x), whose probabilities are averaged with equal weights.
 
-    No sample is kept, so they learn from pseudo-features drawn from the cards.
+    Parameters
+    ----------
+    vectors : Tensor
+        ``(n, dim)``, what they learn from.
+    groups : ndarray
+        ``(n,)``, the group of every vector.
+    prototypes : Tensor
+        ``(n_classes, dim)``, of all classes.
+    n_groups : int
+        Groups that there are; those without a vector are never voted for.
+    seed : int
+        Of the classifiers.
+    members : sequence of str
+        Names of the classifiers, as :data:`VOTERS` has them.
+    boosting : mapping of str to object
+        Settings of LightGBM.
+    """
+
+    def __init__(
+        self,
+        vectors: Tensor,
+        groups: NDArray[np.intp],
+        prototypes: Tensor,
+        n_groups: int,
+        seed: int,
+        members: Sequence[str],
+        boosting: Mapping[str, Any],
+    ) -> None:
+        self._prototypes, self._n_groups, self._groups = prototypes, n_groups, np.unique(groups)
+        self._voters: list[Any] = []
+        if len(self._groups) > 1:
+            rho = meta_features(vectors, prototypes)
+            self._voters = [_fitted(_voter(name, seed, len(rho), boosting), rho, groups) for name in members]
+
+    def probabilities(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Group probabilities ``(n, n_groups)``."""
+        out = np.zeros((len(vectors), self._n_groups))
+        if not self._voters:
+            out[:, self._groups] = 1.0
+            return out
+        rho = meta_features(torch.from_numpy(vectors), self._prototypes)
+        votes = [np.asarray(voter.predict_proba(rho), dtype=np.float64) for voter in self._voters]
+        out[:, self._groups] = np.mean(votes, axis=0)
+        return out
+
+
+class SoftVote(GroupVote):
+    """The vote where no sample is kept: it learns from pseudo-features drawn from the cards.
 
     Parameters
     ----------
@@ -62,23 +122,8 @@ class SoftVote:
         vectors, drawn_from = pseudo_features(discriminant.metric, _VOTE_SAMPLES, seed)
         place = {card.key: column for column, card in enumerate(discriminant.cards)}
         classes = np.array([place[card.key] for card in discriminant.metric.sample])[drawn_from.numpy()]
-        self._prototypes = discriminant.prototypes()
-        rho, groups = meta_features(vectors, self._prototypes), group_of_class[classes]
-        self._groups = np.unique(groups)
-        self._n_groups = int(group_of_class.max()) + 1
-        single = len(self._groups) == 1
-        self._voters = [] if single else [_fitted(_voter(name, seed), rho, groups) for name in members]
-
-    def probabilities(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Group probabilities ``(n, n_groups)``."""
-        out = np.zeros((len(vectors), self._n_groups))
-        if not self._voters:
-            out[:, self._groups] = 1.0
-            return out
-        rho = meta_features(torch.from_numpy(vectors), self._prototypes)
-        votes = [np.asarray(voter.predict_proba(rho), dtype=np.float64) for voter in self._voters]
-        out[:, self._groups] = np.mean(votes, axis=0)
-        return out
+        n_groups = int(group_of_class.max()) + 1
+        super().__init__(vectors, group_of_class[classes], discriminant.prototypes(), n_groups, seed, members, BOOSTING)
 
 
 def _fitted(voter: Any, rho: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> Any:
@@ -89,8 +134,8 @@ def _fitted(voter: Any, rho: np.ndarray[Any, Any], groups: np.ndarray[Any, Any])
         return voter.fit(rho, groups)
 
 
-def _voter(name: str, seed: int) -> Any:
-    """An unfitted classifier; imported here, since few models vote and all would wait."""
+def _voter(name: str, seed: int, n: int, boosting: Mapping[str, Any]) -> Any:
+    """An unfitted classifier for ``n`` rows; imported here, since few models vote and all would wait."""
     if name == "forest":
         from sklearn.ensemble import RandomForestClassifier
 
@@ -98,12 +143,12 @@ def _voter(name: str, seed: int) -> Any:
     if name == "knn":
         from sklearn.neighbors import KNeighborsClassifier
 
-        return KNeighborsClassifier(n_neighbors=3, weights="distance")
+        return KNeighborsClassifier(n_neighbors=min(3, n), weights="distance")
     if name == "tree":
         from sklearn.tree import DecisionTreeClassifier
 
         return DecisionTreeClassifier(random_state=seed)
-    return _multilayer_perceptron(seed) if name == "mlp" else _boosting(seed)
+    return _multilayer_perceptron(seed) if name == "mlp" else _boosting(seed, boosting)
 
 
 def _multilayer_perceptron(seed: int) -> Any:
@@ -116,7 +161,7 @@ def _multilayer_perceptron(seed: int) -> Any:
     return make_pipeline(StandardScaler(), network)
 
 
-def _boosting(seed: int) -> Any:
+def _boosting(seed: int, settings: Mapping[str, Any]) -> Any:
     try:
         from lightgbm import LGBMClassifier
     except ImportError as error:
@@ -124,6 +169,4 @@ def _boosting(seed: int) -> Any:
             "Identification by 'vote' or 'lightgbm' needs LightGBM, which is not installed. "
             "Install it with: pip install 'gddsg[vote]'"
         ) from error
-    return LGBMClassifier(
-        n_estimators=50, num_leaves=31, learning_rate=0.1, random_state=seed, n_jobs=1, deterministic=True, verbose=-1
-    )
+    return LGBMClassifier(**settings, random_state=seed, n_jobs=1, deterministic=True, verbose=-1)

@@ -50,19 +50,52 @@ class _Spectrum:
 def ridge_head(cards: Sequence[ClassCard]) -> RidgeHead:
     """Choose λ on the held-out sums, then solve on all samples of the group's cards."""
     learnt, held_out = [[card.projected] for card in cards], [card.held_out for card in cards]
-    regularisation = choose_regularisation(_spectrum(learnt), held_out)
+    regularisation = choose_regularisation(_spectrum(_rows(learnt), _cross_correlation(learnt)), held_out)
     return RidgeHead(_solved([[card.projected, card.held_out] for card in cards], regularisation), regularisation)
+
+
+def ridge_head_of_samples(rows: Tensor, targets: Tensor, held_out: Tensor, candidates: Sequence[float]) -> RidgeHead:
+    """The head of samples that are at hand: λ chosen on those held out, then solved on all; no sum is cut.
+
+    Parameters
+    ----------
+    rows : Tensor
+        Projected features ``(n, projection_dim)`` float64.
+    targets : Tensor
+        ``(n, n_classes)`` float64, one-hot.
+    held_out : Tensor
+        ``(n,)`` bool, who judges the candidates.
+    candidates : sequence of float
+        For λ, as they are.
+    """
+    learnt = _spectrum(rows[~held_out], rows[~held_out].T @ targets[~held_out])
+    if not bool(held_out.any()) or len(learnt.values) == 0:
+        regularisation = _WITHOUT_HELD_OUT * _mean_eigenvalue(learnt)
+    else:
+        sums, judges = targets[held_out].T @ rows[held_out] @ learnt.basis, rows[held_out] @ learnt.basis
+        regularisation = _least_error(learnt, judges.T @ judges, sums, candidates)
+    spectrum = _spectrum(rows, rows.T @ targets)
+    return RidgeHead(spectrum.basis @ spectrum.weights(regularisation), regularisation)
 
 
 def choose_regularisation(spectrum: _Spectrum, held_out: Sequence[CodedMoments]) -> float:
     """The λ with the least squared error on the held-out samples, known by their sums only (eq. 11)."""
-    scale = float(spectrum.values.sum()) / len(spectrum.basis) or 1.0
+    scale = _mean_eigenvalue(spectrum)
     if sum(moments.count for moments in held_out) == 0 or len(spectrum.values) == 0:
         return _WITHOUT_HELD_OUT * scale
     sums = torch.stack([moments.total.double() for moments in held_out]) @ spectrum.basis
     rows = _second_moment_rows(held_out) @ spectrum.basis
     gram = rows.T @ rows  # of the held-out samples; the energy their factors lost counts as isotropic
     gram.diagonal().add_(sum(moments.residual for moments in held_out) / len(spectrum.basis))
+    return _least_error(spectrum, gram, sums, [scale * relative for relative in REGULARISATION_GRID])
+
+
+def _mean_eigenvalue(spectrum: _Spectrum) -> float:
+    return float(spectrum.values.sum()) / len(spectrum.basis) or 1.0
+
+
+def _least_error(spectrum: _Spectrum, gram: Tensor, sums: Tensor, candidates: Sequence[float]) -> float:
+    """The candidate with the least squared error on samples of which the Gram matrix and class sums are known."""
     # with Θ = D C, D = diag(1 / (values + λ)), both terms of the error need C only once, whatever the λ
     quadratic, linear = gram * (spectrum.cross @ spectrum.cross.T), (sums.T * spectrum.cross).sum(1)
 
@@ -71,13 +104,11 @@ def choose_regularisation(spectrum: _Spectrum, held_out: Sequence[CodedMoments])
         inverse = 1 / (spectrum.values + regularisation)
         return float(inverse @ quadratic @ inverse - 2 * linear @ inverse)
 
-    return min((scale * relative for relative in REGULARISATION_GRID), key=held_out_error)
+    return min(candidates, key=held_out_error)
 
 
-def _spectrum(shares: Sequence[Sequence[CodedMoments]]) -> _Spectrum:
-    """Spectrum of a group's Gram matrix, primal (M × M) or dual (rows × rows), whichever is smaller."""
-    rows = torch.cat([_second_moment_rows(share) for share in shares])
-    cross = _cross_correlation(shares)
+def _spectrum(rows: Tensor, cross: Tensor) -> _Spectrum:
+    """Spectrum of the Gram matrix ``rowsᵀ rows``, primal (M × M) or dual (rows × rows), whichever is smaller."""
     if len(rows) < rows.shape[1]:
         values, vectors = symmetric_eigen(rows @ rows.T)
         keep = values > values[-1:].clamp(min=1e-300) * 1e-12
@@ -91,13 +122,13 @@ def _spectrum(shares: Sequence[Sequence[CodedMoments]]) -> _Spectrum:
 
 def _solved(shares: Sequence[Sequence[CodedMoments]], regularisation: float) -> Tensor:
     """Θ = (Gram + λ I)⁻¹ C (eq. 7), primal or dual, whichever is smaller."""
-    rows, cross = torch.cat([_second_moment_rows(share) for share in shares]), _cross_correlation(shares)
+    rows, cross = _rows(shares), _cross_correlation(shares)
     dual = len(rows) < rows.shape[1]
     gram = rows @ rows.T if dual else rows.T @ rows
     gram.diagonal().add_(regularisation)
     factor = cholesky_or_none(gram)
     if factor is None:  # samples without any spread and a λ that is lost in rounding: their spectrum tells what counts
-        spectrum = _spectrum(shares)
+        spectrum = _spectrum(rows, cross)
         return spectrum.basis @ spectrum.weights(regularisation)
     if not dual:
         return torch.cholesky_solve(cross, factor)
@@ -107,6 +138,10 @@ def _solved(shares: Sequence[Sequence[CodedMoments]], regularisation: float) -> 
 
 def _cross_correlation(shares: Sequence[Sequence[CodedMoments]]) -> Tensor:
     return torch.stack([torch.stack([m.total.double() for m in share]).sum(0) for share in shares], dim=1)
+
+
+def _rows(shares: Sequence[Sequence[CodedMoments]]) -> Tensor:
+    return torch.cat([_second_moment_rows(share) for share in shares])
 
 
 def _second_moment_rows(share: Sequence[CodedMoments]) -> Tensor:

@@ -56,21 +56,34 @@ def similarity_graph(cards: Mapping[Label, ClassCard], distance: Distance = "cos
     """Join classes i and j unless ``d(c_i, c_j) > max(radius_i, radius_j)`` (eq. 3 and 4); classes in given order."""
     ordered = list(cards.values())
     centroids = torch.stack([card.centroid for card in ordered])
-    distances, radii = (_cosine if distance == "cosine" else _euclidean)(ordered, centroids)
+    if distance == "cosine":
+        return cosine_graph(tuple(cards), centroids, torch.stack([c.unit_sum.double() / c.count for c in ordered]))
+    distances, radii = _euclidean(ordered, centroids)
+    return _joined(tuple(cards), distances, radii, float(centroids.abs().max()))
+
+
+def cosine_graph(labels: tuple[Label, ...], centroids: Tensor, unit_means: Tensor) -> SimilarityGraph:
+    """The graph by cosine distance.
+
+    Parameters
+    ----------
+    labels : tuple of Label
+        The classes.
+    centroids, unit_means : Tensor
+        ``(n_classes, feature_dim)`` float64: means of the samples, and of the samples brought to unit length.
+    """
+    directions = unit(centroids)
+    # mean over samples of 1 - cos(x, c) = 1 - unit_mean · ĉ: exact, and no second pass over the samples
+    radii = 1 - (unit_means * directions).sum(1)
+    return _joined(labels, 1 - directions @ directions.T, radii.clamp(min=0), 1.0)
+
+
+def _joined(labels: tuple[Label, ...], distances: Tensor, radii: Tensor, scale: float) -> SimilarityGraph:
     distances = ((distances + distances.T) / 2).clamp(min=0).fill_diagonal_(0)
     # classes of one and the same vector have distance and radius 0 up to rounding, and must count as similar
-    scale = 1.0 if distance == "cosine" else float(centroids.abs().max())
     adjacency = ~(distances > torch.maximum(radii[:, None], radii[None, :]) + _ROUNDING * scale)
     adjacency.fill_diagonal_(False)
-    return SimilarityGraph(tuple(cards), distances, radii, adjacency)
-
-
-def _cosine(cards: list[ClassCard], centroids: Tensor) -> tuple[Tensor, Tensor]:
-    directions = unit(centroids)
-    # mean over samples of 1 - cos(x, c) = 1 - unit_sum · ĉ / n: exact, and no second pass over the samples
-    units = torch.stack([card.unit_sum.double() / card.count for card in cards])
-    radii = 1 - (units * directions).sum(1)
-    return 1 - directions @ directions.T, radii.clamp(min=0)
+    return SimilarityGraph(labels, distances, radii, adjacency)
 
 
 def _euclidean(cards: list[ClassCard], centroids: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ from gddsg.learners.discriminant import Discriminant
 from gddsg.learners.fecam import FeCAM
 from gddsg.learners.gacl import GACL
 from gddsg.learners.gddsg import GDDSG
+from gddsg.learners.gddsg_paper import PaperGDDSG
 from gddsg.learners.joint_logistic import JointLogistic
 from gddsg.learners.joint_ridge import JointRidge
 from gddsg.learners.klda import KLDA
@@ -26,6 +27,7 @@ from gddsg.learners.slda import SLDA
 LEARNERS: dict[str, type[Learner[Any]]] = {
     "gddsg": GDDSG,
     "discriminant": Discriminant,
+    "gddsg_paper": PaperGDDSG,
     "simplecil": SimpleCIL,
     "ranpac": RanPAC,
     "slda": SLDA,
@@ -65,6 +67,7 @@ __all__ = [
     "LoRanPAC",
     "NearestReservoir",
     "NotLearntError",
+    "PaperGDDSG",
     "ProjectionLearner",
     "RanDumb",
     "RanPAC",
