@@ -52,7 +52,7 @@ def accuracy(found):
 
 README_ROWS = {
     "GDDSG": ("main-table", "gddsg", accuracy),
-    "GDDSG, hard decision as in the paper": ("ablation", "hard decision", accuracy),
+    "GDDSG, hard decision": ("ablation", "hard decision", accuracy),
     "RanPAC, phase 2": ("main-table", "ranpac", accuracy),
     "SimpleCIL": ("main-table", "simplecil", accuracy),
     "calibration error of GDDSG (15 bins)": ("trust", "gddsg", lambda found: f"{found.ece:.3f}"),

@@ -130,11 +130,16 @@ def ablation_key(learner: str) -> str:
     --------
     >>> ablation_key("w/o Class Groups"), ablation_key("GDDSG without SimGraphs and Class Groups"), ablation_key("vote")
     ('without class groups', 'without graph and groups', '')
+
+    The paper leaves out no heads; what comes after a colon says what is left.
+
+    >>> ablation_key("without graph, groups and heads"), ablation_key("without graph and groups: one head")
+    ('', 'without graph and groups')
     """
-    name = learner.lower().replace("w/o", "without").replace("-", " ")
+    name = learner.lower().partition(":")[0].replace("w/o", "without").replace("-", " ")
     if name.strip() == "gddsg":
         return "gddsg"
-    if not any(word in name for word in ("without", "no ")):
+    if not any(word in name for word in ("without", "no ")) or "head" in name:
         return ""
     if "graph" in name:
         return "without graph and groups"
