@@ -287,7 +287,7 @@ def _bench(folder: Path, worker: str) -> None:
 
     table = {
         "datasets": [str(folder / "data.npz")],
-        "learners": ["simplecil", "ranpac"],
+        "learners": ["simplecil", {"name": "ranpac", "parameters": {"projection_dim": 64}}],
         "tasks": 3,
         "orders": _RUNS // 2,
     }

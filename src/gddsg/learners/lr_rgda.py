@@ -150,7 +150,7 @@ class LRRGDA(FeatureLearner[State]):
     @classmethod
     def test_params(cls) -> dict[str, Any]:
         """Features as they are: of two features, which some checks have, a layer norm leaves no more than a sign."""
-        return {"rank": 4, "layer_norm": False}
+        return {"rank": 5, "layer_norm": False}
 
     def state_bytes(self) -> int:
         """Float32 mean and at most ``rank`` directions a class, and the pooled covariance."""
