@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +96,19 @@ def ranks(data: FeatureDataset, used: int) -> Iterator[dict[str, Any]]:
         yield {"constant": "rank", "value": rank, "used": rank == used, "dataset": data.name, **found}
 
 
+def page_lines(record: Mapping[str, Any]) -> list[str]:
+    """The table of docs/constants.md: a line for every value of a constant, bold where it is the one in use."""
+    found: dict[tuple[str, float], dict[str, Any]] = {}
+    for one in record["values"]:
+        found.setdefault((one["constant"], one["value"]), {})[one["dataset"]] = one
+    lines = ["| constant | value | CIFAR-100 | CUB-200 | Stanford Dogs |", "|---|---|---|---|---|"]
+    for (name, value), by_dataset in found.items():
+        shown = [f"{by_dataset[dataset]['A_N']:.2f}, {by_dataset[dataset]['ECE']:.3f}" for dataset in DATASETS]
+        mark = "**" if by_dataset[DATASETS[0]]["used"] else ""
+        lines.append(f"| `{name}` | {mark}{value:g}{mark} | {' | '.join(shown)} |")
+    return lines
+
+
 def main() -> None:
     """Measure all values on all data sets, and write one record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -111,6 +124,7 @@ def main() -> None:
             print(json.dumps(lines[-1]), flush=True)
     record = {"revision": code_revision(), "values": lines}
     replace_file(args.out, (json.dumps(record, indent=1) + "\n").encode())
+    print("\n".join(page_lines(record)))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +139,32 @@ def coarse_stage(held: Held) -> Iterator[dict[str, Any]]:
         seen = torch.zeros_like(nearness, dtype=torch.bool).scatter_(1, few, True)[:, own]
         found = held.accuracy(torch.where(seen, full.clamp(min=-1e300), -torch.inf))
         looked_at = (float(seen.double().mean()) * len(held.labels) + n_clusters) / len(held.labels)
-        yield {"trial": "coarse stage", "distances": round(looked_at, 3), "A_N": found}
+        yield {"trial": "coarse stage", "clusters": share, "distances": round(looked_at, 3), "A_N": found}
+
+
+def page_lines(record: Mapping[str, Any]) -> list[str]:
+    """The table of docs/tried.md: a line for every trial."""
+    found: dict[str, dict[str, str]] = {}
+    for one in record["values"]:
+        found.setdefault(_trial(one), {})[one["dataset"]] = _shown(one)
+    lines = ["| trial | CIFAR-100 | CUB-200 | Stanford Dogs |", "|---|---|---|---|"]
+    return [
+        *lines,
+        *(f"| {name} | {' | '.join(cells[dataset] for dataset in DATASETS)} |" for name, cells in found.items()),
+    ]
+
+
+def _trial(one: Mapping[str, Any]) -> str:
+    if one["trial"] == "neighbours":
+        return f"neighbours' scatter, weight {one['weight']:g}" if one["weight"] else "the discriminant as it is"
+    if one["trial"] == "experts":
+        return "experts (share of inputs that they decide)"
+    return f"coarse stage, {one['clusters']:.0%} of the clusters (share of the distances)"
+
+
+def _shown(one: Mapping[str, Any]) -> str:
+    share = one.get("asked", one.get("distances"))
+    return f"{one['A_N']:.2f}" if share is None else f"{one['A_N']:.2f} ({share:.0%})"
 
 
 def main() -> None:
@@ -156,6 +181,7 @@ def main() -> None:
             print(json.dumps(lines[-1]), flush=True)
     record = {"revision": code_revision(), "values": lines}
     replace_file(args.out, (json.dumps(record, indent=1) + "\n").encode())
+    print("\n".join(page_lines(record)))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,15 @@ def test_the_page_on_reliability_shows_the_last_attack():
     assert [row["attack"] for row in record["attacks"]] == list(ATTACKS)
     for row in record["attacks"]:
         assert table_line(row) in page.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("page", "record", "script"),
+    [("constants", "constants", "sweep_constants"), ("tried", "graph", "try_graph")],
+)
+def test_a_page_shows_what_its_script_recorded(page, record, script):
+    path = ROOT / f"benchmarks/records/{record}.json"
+    if not path.exists():
+        pytest.skip(f"benchmarks/{script}.py has not been run yet")
+    lines = import_module(f"benchmarks.{script}").page_lines(json.loads(path.read_text()))
+    assert "\n".join(lines) in (ROOT / f"docs/{page}.md").read_text()

@@ -201,6 +201,10 @@ def viewed(width, *names):
     ("records", "said"),
     [
         (viewed(10_000, "ranpac") + viewed(None, "slda"), "at the width its authors recommend, on features as they"),
+        (
+            viewed(10_000, "ranpac") + viewed(2000, "loranpac"),
+            "at the width its authors recommend (loranpac at another), on features",
+        ),
         (viewed(2000, "ranpac"), "at the widths that its rows name, on features"),
         (viewed(2000, "some peer"), "at the widths that its rows name, on features"),
         ([*viewed(5000, "klda"), final("fecam", (1, 2, 3))], "and on their square root (fecam on one of them); of its"),
