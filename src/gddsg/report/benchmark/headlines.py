@@ -85,7 +85,7 @@ def _how_peers_were_run(contests: Sequence[Contest]) -> str:
         return ""
     others = [method for method, found in by_method.items() if not _is_recommended(method, found)]
     width = "at the width its authors recommend" + (f" ({', '.join(others)} at another)" if others else "")
-    if len(others) == len(by_method):
+    if others and not (by_method.keys() & AUTHORS_WIDTHS.keys()) - set(others):
         width = "at the widths that its rows name"
     apart = f" ({', '.join(single)} on one of them)" if single else ""
     return (
