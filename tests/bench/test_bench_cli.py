@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -42,6 +43,19 @@ def test_an_experiment_from_file_to_page(root, experiment, tmp_path):
     assert written.exit_code == 0, written.output
     assert f"{mean:.2f}" in (tmp_path / "page" / "report.md").read_text(encoding="utf-8")
     assert f"{mean:.2f}" in (tmp_path / "page" / "report.html").read_text(encoding="utf-8")
+
+
+def test_backbones_have_rows_of_their_own(root, experiment, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("lite0", "lite1"):
+        shutil.copy(root / "circles_efficientnet-lite0.npz", data / f"circles_efficientnet-{name}.npz")
+    experiment.write_text(experiment.read_text() + 'backbones = ["efficientnet-lite0", "efficientnet-lite1"]\n')
+    done = call("run", experiment, "--data", data, "--workers", 0)
+    rows = [line for line in done.output.splitlines() if line.startswith("circles")]
+    assert [row.split()[:4] for row in rows] == [
+        ["circles,", f"efficientnet-{name}", "simplecil", "2"] for name in ("lite0", "lite1")
+    ]
 
 
 def test_features_without_an_experiment_file(root, tmp_path):

@@ -123,9 +123,11 @@ def _print_results(path: Path, experiment: str) -> None:
 def _print_streams(records: list[Record]) -> None:
     from gddsg.bench.record import first_seed
 
+    several = len({record.head.backbone for record in records}) > 1
     rows: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
-        rows.setdefault((record.head.dataset, record.head.learner, record.head.leaks), []).append(record)
+        data = f"{record.head.dataset}, {record.head.backbone}" if several else record.head.dataset
+        rows.setdefault((data, record.head.learner, record.head.leaks), []).append(record)
     if not rows:
         return
     cells = []
