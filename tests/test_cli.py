@@ -210,7 +210,7 @@ def test_piped_output_has_no_control_characters(learnt, glyph_folder):
 
 def test_an_interruption_changes_nothing(model, tmp_path, own_cache):
     folder = tmp_path / "many"
-    write_glyphs(folder, n_train=40, n_test=0, classes=["digit 1", "digit 2", "digit 3", "digit 4", "digit 5"])
+    write_glyphs(folder, n_train=160, n_test=0, classes=["digit 1", "digit 2", "digit 3", "digit 4", "digit 5"])
     before = model.read_bytes()
     command = [sys.executable, "-m", "gddsg", "learn", model, folder / "train"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
