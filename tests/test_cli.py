@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import onnxruntime
@@ -210,10 +211,16 @@ def test_piped_output_has_no_control_characters(learnt, glyph_folder):
 
 def test_an_interruption_changes_nothing(model, tmp_path, own_cache):
     folder = tmp_path / "many"
-    write_glyphs(folder, n_train=160, n_test=0, classes=["digit 1", "digit 2", "digit 3", "digit 4", "digit 5"])
+    write_glyphs(folder, n_train=40, n_test=0, classes=["digit 1", "digit 2", "digit 3", "digit 4", "digit 5"])
     before = model.read_bytes()
     command = [sys.executable, "-m", "gddsg", "learn", model, folder / "train"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a shell in the background ignores it
+    )
     features = own_cache / "features-2.sqlite"
     deadline = time.monotonic() + 60
     while not features.exists() and time.monotonic() < deadline:  # from here on it is embedding, for a while
