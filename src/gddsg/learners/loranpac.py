@@ -58,9 +58,8 @@ class LoRanPAC(ProjectionLearner[State]):
     hashes of their content.
 
     Time goes with the cube of ``rank`` plus the samples of a part, memory with ``projection_dim`` times ``rank``: a
-    part of n samples needs about ``4 E (2 rank + n) + 32 (rank + n)²`` bytes, of which ``4 E rank`` are carried. With
-    E = 10,000 and a rank of 2000, the 6000 samples of CUB-200 take 1.3 GB in all and 75 s of one processor. By that
-    rule, E = 50,000 with a rank of 1000 to 2000 stays below 3 GB on CIFAR-100; the authors' own values ask for a GPU.
+    part of n samples needs about ``4 E (2 rank + n) + 32 (rank + n)²`` bytes, of which ``4 E rank`` are carried. The
+    authors' own values ask for a GPU.
 
     Parameters
     ----------
