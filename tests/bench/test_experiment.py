@@ -23,6 +23,15 @@ def test_only_what_differs_has_to_be_written():
     assert {(run.order_name, run.tasks, run.learner.protocol) for run in runs} == {("seed 1993", 10, "honest")}
 
 
+def test_a_learner_may_be_run_once_on_some_data_sets():
+    learners = ["slda", {"name": "ranpac", "once_on": ["b"]}]
+    experiment = experiment_from("x", {"datasets": ["a", "b"], "orders": 4, "seeds": 3, "learners": learners})
+    runs = list(planned_runs(experiment))
+    assert number_of_runs(experiment) == len(runs) == 2 * 4 + (4 + 2) + 1
+    (once,) = (run for run in runs if run.learner.name == "ranpac" and run.dataset == "b")
+    assert (once.order, once.seed) == (1993, 0)
+
+
 def test_a_variant_is_a_learner_with_parameters(tmp_path):
     file = tmp_path / "variants.toml"
     file.write_text(
@@ -109,6 +118,8 @@ def test_a_variant_is_a_learner_with_parameters(tmp_path):
         ({"datasets": ["a"], "kinds": ["trust"], "seeds": 2}, "kinds = ['trust'] was given with seeds"),
         ({"datasets": ["a"], "learners": [{"name": "gddsg", "seeds": "x"}]}, "seeds = 'x'"),
         ({"datasets": ["a"], "learners": [{"name": "gddsg", "orders_once": 1}]}, "orders_once is 1"),
+        ({"datasets": ["a"], "learners": [{"name": "gddsg", "once_on": "a"}]}, "once_on = 'a'"),
+        ({"datasets": ["a"], "learners": [{"name": "gddsg", "once_on": ["b"]}]}, "has 'b'; expected some of the"),
         (
             {"datasets": ["a"], "imbalance": 10, "learners": [{"name": "gddsg", "orders_once": True}]},
             "with blur = 0 and imbalance = 10; expected neither",

@@ -36,7 +36,7 @@ from gddsg.evaluation import metrics
 from gddsg.evaluation.protocol import PROTOCOLS, StepResult, closing_metrics, evaluate_stream
 
 _LONGEST = 10_000
-_OF_THE_PLAN = ("orders", "tasks", "seeds", "orders_once")  # which runs there are, not what any of them does
+_OF_THE_PLAN = ("orders", "tasks", "seeds", "orders_once", "once_on")  # which runs there are, not what any of them does
 _PACKAGES = ("gddsg", "numpy", "torch", "scikit-learn", "scipy", "lightgbm", "umap-learn")
 
 

@@ -319,6 +319,7 @@ _LEARNER_KEYS: dict[str, Reader] = {
     "only_last": _reader(bool),
     "seeds": _seeds,
     "orders_once": _reader(bool),
+    "once_on": _names,
 }
 
 
@@ -333,6 +334,7 @@ def _check(experiment: Experiment) -> None:
         )
     _check_kinds(experiment)
     _check_seeds(experiment)
+    _check_once_on(experiment)
     if experiment.fixed_tasks:
         _check_fixed_tasks(experiment)
 
@@ -376,6 +378,17 @@ def _check_seeds(experiment: Experiment) -> None:
             f"orders_once = true was given for {short(once[0])} with blur = {experiment.blur:g} and imbalance = "
             f"{experiment.imbalance:g}; expected neither, since the order then decides which samples there are."
         )
+
+
+def _check_once_on(experiment: Experiment) -> None:
+    """A name that is none of the data sets would be without effect."""
+    for spec in experiment.learners:
+        unknown = [name for name in spec.once_on if name not in experiment.datasets]
+        if unknown:
+            raise DataError(
+                f"once_on of {short(spec.name)} has {short(unknown[0])}; expected some of the experiment's data sets: "
+                f"{', '.join(experiment.datasets)}."
+            )
 
 
 def _check_kinds(experiment: Experiment) -> None:

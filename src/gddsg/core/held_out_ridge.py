@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gddsg.core.content_hash import hash_rows, is_held_out
 from gddsg.core.decompositions import cholesky, symmetric_solve
+from gddsg.core.gram import add_gram
 from gddsg.core.label import Label
 
 REGULARISATIONS = tuple(10.0**k for k in range(-8, 9))
@@ -55,7 +56,7 @@ class RidgeSums:
         for rows in torch.arange(len(features), device=features.device).split(_ROWS_AT_ONCE):
             vectors, own = feature_map(features[rows]), classes[rows]
             for share, chosen in enumerate(self._shares(features[rows])):
-                grams[share].addmm_(vectors[chosen].T, vectors[chosen])
+                add_gram(grams[share], vectors[chosen])
                 new[share].index_add_(0, own[chosen], vectors[chosen])
         own_sums = {name: self.sums.get(name, 0) + new[:, i].cpu() for name, i in place.items()}
         return RidgeSums(grams.cpu(), {**self.sums, **own_sums})

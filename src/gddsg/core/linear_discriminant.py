@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gddsg.core.by_class import rows_by_class
 from gddsg.core.decompositions import symmetric_solve
+from gddsg.core.gram import add_gram
 from gddsg.core.label import Label
 
 _ROWS_AT_ONCE = 4096
@@ -64,7 +65,7 @@ class WithinScatter:
 
         new = self.scatter.new_zeros(self.scatter.shape, device=features.device)
         for rows in _joined(centred()):
-            new.addmm_(rows.T, rows)
+            add_gram(new, rows)
         return WithinScatter(counts, totals, self.scatter + new.cpu())
 
     @property

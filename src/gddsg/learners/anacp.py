@@ -15,6 +15,7 @@ from torch.nn.functional import gelu
 from gddsg.core.by_class import rows_by_class
 from gddsg.core.content_hash import hash_rows
 from gddsg.core.decompositions import symmetric_eigen, symmetric_solve
+from gddsg.core.gram import add_gram
 from gddsg.core.label import Label
 from gddsg.core.linear_discriminant import WithinScatter
 from gddsg.core.once import Carried
@@ -198,7 +199,7 @@ class AnaCP(ProjectionLearner[State]):
         for rows, own in zip(inputs.split(_ROWS_AT_ONCE), places.split(_ROWS_AT_ONCE), strict=True):
             for h in range(self.heads):
                 z = self._layer(self._vectors(rows), h)
-                grams[h].addmm_(z.T, z)
+                add_gram(grams[h], z)
                 new[h].index_add_(0, own, z)
         hidden = {name: known.hidden.get(name, 0) + new[:, i].cpu() for i, name in enumerate(names)}
         within = known.within.plus(inputs, labels, self._vectors)
@@ -242,7 +243,7 @@ class AnaCP(ProjectionLearner[State]):
         for some in torch.arange(len(means)).split(at_once):
             drawn = torch.stack([means[c] + self._noise(keys[c], means.shape[1]) @ root for c in some.tolist()])
             hidden = self._layer(self._projected(drawn.flatten(0, 1), heads), self.heads)
-            gram.addmm_(hidden.T, hidden)
+            add_gram(gram, hidden)
             cross[:, some] = hidden.view(len(some), self.draws, M).sum(1).T
         return self._ridge(gram, cross)
 

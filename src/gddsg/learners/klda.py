@@ -25,6 +25,7 @@ from gddsg.learners.base import Learnt, ProjectionLearner
 State = Carried[tuple[WithinScatter, ...], tuple[LinearDiscriminant, ...]]  # one of each a model of the ensemble
 
 _ROWS_AT_ONCE = 2048
+_SEEDS_APART = 1_000_003  # of the models of an ensemble: ensembles of neighbouring seeds share none
 
 
 class KLDA(ProjectionLearner[State]):
@@ -55,7 +56,7 @@ class KLDA(ProjectionLearner[State]):
     unit_length : bool
         Whether features are brought to unit length.
     seed : int
-        Of the Fourier features of the first model; the next has the next seed.
+        Of the Fourier features; each model of an ensemble draws its own from it.
     view : {"raw", "root"}
         Features as they are, or their signed square root.
     device : str
@@ -113,7 +114,7 @@ class KLDA(ProjectionLearner[State]):
 
     def _fourier(self, features: Tensor, model: int) -> Tensor:
         vectors = unit(features.double()) if self.unit_length else features.double()
-        return fourier_features(vectors, self.projection_dim, self.gamma, (self.seed + model) % 2**32)
+        return fourier_features(vectors, self.projection_dim, self.gamma, (self.seed + _SEEDS_APART * model) % 2**32)
 
     def _log_probabilities(self, learnt: Learnt[State], inputs: Tensor) -> Tensor:
         discriminants = learnt.state.derived.get(lambda: self._discriminants(learnt))
