@@ -202,20 +202,12 @@ def test_cards_without_roots_are_seen_plainly():
     assert shared_metric(mixed).view == "raw"
 
 
-def test_the_sign_decides_where_little_is_at_stake():
+def test_the_signs_of_the_features_decide():
     samples = classes_of((60, 60, 60), 8)
-    far = [vectors - torch.cat(samples).min() + 9 for vectors in samples]  # so far from 0 a root changes little
+    positive = [vectors.abs() for vectors in samples]
     assert shared_metric(cards_of(samples, plain=False)).view == "raw"
-    assert shared_metric(cards_of(far, plain=False)).view == "root"
-    assert shared_metric(cards_of([*far, samples[0]], plain=False)).view == "raw"  # one signed class is enough
-
-
-@pytest.mark.parametrize("power", [2, 3])
-def test_the_other_view_is_taken_where_it_promises_far_fewer_errors(power):
-    gaussian = [normal(32, seed=c) + normal(60, 32, seed=50 + c) for c in range(8)]
-    samples = [vectors.sign() * vectors.abs() ** power for vectors in gaussian]
-    assert shared_metric(cards_of(gaussian, plain=False)).view == "raw"
-    assert shared_metric(cards_of(samples, plain=False)).view == "root"
+    assert shared_metric(cards_of(positive, plain=False)).view == "root"
+    assert shared_metric(cards_of([*positive, samples[0]], plain=False)).view == "raw"  # one signed class is enough
 
 
 # Own scatter.
@@ -253,16 +245,16 @@ def test_temperature_falls_with_the_root_of_the_dimension_and_with_few_samples()
 
 
 def shrinkage_by_loops(values, means, counts, dof):
-    """The docstring of choose_shrinkage, pair by pair: both errors of every g, and those that may be chosen."""
+    """The docstring of choose_shrinkage, pair by pair: the errors of every g, and those that may be chosen."""
     dim, level = len(values), sum(values) / len(values)
-    tried, heavy, trusted = {}, {}, [SHRINKAGE_GRID[-1]]
+    tried, trusted = {}, [SHRINKAGE_GRID[-1]]
     for g in SHRINKAGE_GRID:
         H = [1 / ((1 - g) * v + g * level) for v in values]
         trace = sum(v * h for v, h in zip(values, H, strict=True))
         a = (1 - g) * trace / dof
         trusted += [g] if a <= 0.5 else []
         inflation = 1 / (1 - min(a, 0.99))
-        errors, heavy_errors = [], []
+        errors = []
         for i, mean in enumerate(means):
             metric = [1 / (0.7 * v + 0.3 * level) for v in values]
             apart = {
@@ -276,9 +268,8 @@ def shrinkage_by_loops(values, means, counts, dof):
                 deviation = inflation * math.sqrt(sum(H[k] ** 2 * values[k] * delta[k] ** 2 for k in range(dim)))
                 margin = D / 2 - inflation * trace / counts[i]
                 errors.append(0.5 * math.erfc(margin / deviation / math.sqrt(2)))
-                heavy_errors.append(1 / (1 + math.exp(margin / deviation)))
-        tried[g], heavy[g] = sum(errors) / len(errors), sum(heavy_errors) / len(heavy_errors)
-    return tried, heavy, trusted
+        tried[g] = sum(errors) / len(errors)
+    return tried, trusted
 
 
 SHRINKAGE_PROBLEMS = [
@@ -298,27 +289,9 @@ def test_shrinkage_has_the_least_expected_error(n_classes, dim, per_class, separ
     means = separation * values.sqrt() * normal(n_classes, dim).double()  # in the basis of the eigenvectors
     counts = torch.arange(n_classes, dtype=torch.float64) + per_class
     dof = float(counts.sum()) - n_classes
-    tried, heavy, trusted = shrinkage_by_loops(values.tolist(), means.tolist(), counts.tolist(), dof)
-    g, error = choose_shrinkage(values, vectors, means @ vectors.T, counts, dof)
-    assert g == min(trusted, key=tried.get)
-    assert error == pytest.approx(heavy[g], rel=1e-5)
+    tried, trusted = shrinkage_by_loops(values.tolist(), means.tolist(), counts.tolist(), dof)
+    assert choose_shrinkage(values, vectors, means @ vectors.T, counts, dof) == min(trusted, key=tried.get)
     assert max(tried.values()) > 1.001 * min(tried.values())
-
-
-def test_many_classes_are_judged_by_some_of_them():
-    """Classes on a circle: each has the same rivals, so any choice of classes gives the same error."""
-    n, dof = 600, 5400.0
-    angles = torch.arange(n, dtype=torch.float64) * 2 * math.pi / n
-    radius = n / 2 / math.pi  # neighbours are about 1 apart
-    means = radius * torch.stack([angles.cos(), angles.sin()], dim=1)
-    identity = torch.eye(2, dtype=torch.float64)
-    g, error = choose_shrinkage(torch.ones(2, dtype=torch.float64), identity, means, torch.full((n,), 10.0), dof)
-    inflation = 1 / (1 - (1 - g) * 2 / dof)
-    expected = 0.0
-    for steps in (1, 1, 2, 2, 3):
-        D = (2 * radius * math.sin(math.pi * steps / n)) ** 2
-        expected += 1 / (1 + math.exp((D / 2 - inflation * 2 / 10) / (inflation * math.sqrt(D)))) / 5
-    assert error == pytest.approx(expected, rel=1e-5)
 
 
 def test_shrinkage_of_well_separated_classes_is_not_decided_by_underflow():
@@ -327,19 +300,17 @@ def test_shrinkage_of_well_separated_classes_is_not_decided_by_underflow():
     counts = torch.full((3,), 5.0, dtype=torch.float64)
     means = values.sqrt() * normal(3, 30).double()
     chosen = [choose_shrinkage(values, vectors, scale * means, counts, 12.0) for scale in (5.0, 50.0, 500.0)]
-    assert chosen[0][1] > 0
-    assert [g for g, _ in chosen[1:]] == [chosen[0][0]] * 2
+    assert len(set(chosen)) == 1
 
 
 def test_few_samples_ask_for_more_shrinkage():
     few, many = metric_of(classes_of([6] * 5, 30)), metric_of(classes_of([300] * 5, 30))
     assert few.shrinkage > many.shrinkage
-    assert few.expected_error > many.expected_error
 
 
 def test_one_class_has_nothing_to_choose():
     values, vectors, mean = (torch.ones(shape, dtype=torch.float64) for shape in ((3,), (3, 3), (1, 3)))
-    assert choose_shrinkage(values, vectors, mean, torch.tensor([5.0]), 4.0) == (0.5, 0.0)
+    assert choose_shrinkage(values, vectors, mean, torch.tensor([5.0]), 4.0) == 0.5
 
 
 # Degenerate inputs.

@@ -1,4 +1,4 @@
-"""The metric that all classes share: their pooled covariance, shrunk, in one of two views of the features."""
+"""The metric that all classes share: their pooled covariance, shrunk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ the pooled one counts like that many samples of the class."""
 TEMPERATURE_SCALE, TEMPERATURE_PRIOR = 2.6, 5
 """See :meth:`Metric.temperature`; measured once on features of 16 to 1280 dimensions."""
 
-_WORTH_THE_OTHER = 0.75  # times the usual view's expected error: the estimate is a rough one, so a tie changes nothing
 _MAX_OPTIMISM = 0.5
 _RIVALS = 5
 _RIVAL_SHRINKAGE = 0.3  # rivals are looked for once, at a shrinkage in the middle of the grid
@@ -53,8 +52,6 @@ class Metric:
         Spectrum of S, ``(dim,)`` float64 and ``(dim, dim)`` float32.
     shrinkage : float
         g, see :func:`choose_shrinkage`.
-    expected_error : float
-        Of the classes against their nearest rivals.
     whitener, quick_whitener : Tensor
         ``(dim, dim)`` float64 and float32, see :func:`shrunk_whitener`: vectors times it have T_0 as identity.
     degrees_of_freedom : float
@@ -71,7 +68,6 @@ class Metric:
     values: Tensor
     vectors: Tensor
     shrinkage: float
-    expected_error: float
     whitener: Tensor
     quick_whitener: Tensor
     degrees_of_freedom: float
@@ -112,59 +108,36 @@ def sample_classes(cards: Iterable[ClassCard]) -> tuple[ClassCard, ...]:
 
 
 def shared_metric(sample: Sequence[ClassCard]) -> Metric:
-    """The metric of some classes in their usual view, unless the other one promises far fewer errors."""
+    """The metric of some classes, in the view that is usual for the signs of their features."""
+    view = _shared_view(sample)
+    parts = [part for part in (card.view(view) for card in sample) if part is not None]
+    counts = torch.tensor([float(part.count) for part in parts], dtype=torch.float64)
+    means, dof = torch.stack([part.mean for part in parts]), max(float(counts.sum()) - len(parts), 1.0)
+    pooled = pooled_covariance(pooled_scatter(parts) / dof, means)
+    values, vectors = pooled_spectrum(pooled, parts)
+    g, level = choose_shrinkage(values, vectors, means, counts, dof), float(pooled.diagonal().mean())
+    whitener = shrunk_whitener(pooled, g)
+    # T_0 = (1-g) S + g level I, hence (1-g) tr(S T_0⁻¹) = dim - g level tr(T_0⁻¹)
+    effective_dim = (len(pooled) - g * level * float(whitener.square().sum())) / (1 - g)
+    return Metric(
+        sample=tuple(sample),
+        view=view,
+        pooled=pooled,
+        values=values,
+        vectors=vectors,
+        shrinkage=g,
+        whitener=whitener,
+        quick_whitener=whitener.float(),
+        degrees_of_freedom=dof,
+        effective_dim=effective_dim,
+        temperature=_temperature(parts, effective_dim),
+    )
+
+
+def _shared_view(sample: Sequence[ClassCard]) -> View:
+    """One for all, hence plain features as soon as one class has a negative one, or keeps no roots."""
     usual = usual_view(any(card.signed for card in sample))
-    by_habit: tuple[View, View] = ("raw", "root") if usual == "raw" else ("root", "raw")
-    spectra = [_Spectrum.of(sample, view) for view in by_habit if all(card.view(view) for card in sample)]
-    chosen, *others = spectra
-    for other in others:
-        if other.expected_error < _WORTH_THE_OTHER * chosen.expected_error:
-            chosen = other
-    return chosen.metric(tuple(sample))
-
-
-@dataclass(frozen=True, eq=False)
-class _Spectrum:
-    """All that it takes to compare two views."""
-
-    view: View
-    parts: Sequence[CodedMoments]
-    pooled: Tensor
-    values: Tensor
-    vectors: Tensor
-    shrinkage: float
-    expected_error: float
-    degrees_of_freedom: float
-
-    @classmethod
-    def of(cls, sample: Sequence[ClassCard], view: View) -> _Spectrum:
-        parts = [part for part in (card.view(view) for card in sample) if part is not None]
-        counts = torch.tensor([float(part.count) for part in parts], dtype=torch.float64)
-        means, dof = torch.stack([part.mean for part in parts]), max(float(counts.sum()) - len(parts), 1.0)
-        pooled = pooled_covariance(pooled_scatter(parts) / dof, means)
-        values, vectors = pooled_spectrum(pooled, parts)
-        shrinkage, error = choose_shrinkage(values, vectors, means, counts, dof)
-        return cls(view, parts, pooled, values, vectors, shrinkage, error, dof)
-
-    def metric(self, sample: tuple[ClassCard, ...]) -> Metric:
-        whitener = shrunk_whitener(self.pooled, self.shrinkage)
-        level, g = float(self.pooled.diagonal().mean()), self.shrinkage
-        # T_0 = (1-g) S + g level I, hence (1-g) tr(S T_0⁻¹) = dim - g level tr(T_0⁻¹)
-        effective_dim = (len(self.pooled) - g * level * float(whitener.square().sum())) / (1 - g)
-        return Metric(
-            sample=sample,
-            view=self.view,
-            pooled=self.pooled,
-            values=self.values,
-            vectors=self.vectors,
-            shrinkage=g,
-            expected_error=self.expected_error,
-            whitener=whitener,
-            quick_whitener=whitener.float(),
-            degrees_of_freedom=self.degrees_of_freedom,
-            effective_dim=effective_dim,
-            temperature=_temperature(self.parts, effective_dim),
-        )
+    return usual if all(card.view(usual) for card in sample) else "raw"
 
 
 def _temperature(parts: Sequence[CodedMoments], effective_dim: float) -> float:
@@ -243,13 +216,12 @@ def shrunk_whitener(covariance: Tensor, shrinkage: float) -> Tensor:
     return inverse.T.contiguous()
 
 
-def choose_shrinkage(values: Tensor, vectors: Tensor, means: Tensor, counts: Tensor, dof: float) -> tuple[float, float]:
-    """The shrinkage g with the least expected error against each class's nearest rivals, and its heavy-tailed error.
+def choose_shrinkage(values: Tensor, vectors: Tensor, means: Tensor, counts: Tensor, dof: float) -> float:
+    """The shrinkage g with the least expected error against each class's nearest rivals.
 
     For H = T_0⁻¹, a = tr((1-g) S H)/dof and 1+d = 1/(1-a), the margin of a fresh sample of class i against class j has
     mean ``D/2 - (1+d) tr(S H)/n_i`` with ``D = δᵀ H δ``, ``δ = μ_i - μ_j``, and deviation ``(1+d) sqrt(δᵀ H S H δ)``.
-    Errors are those of Gaussian margins; but to compare feature spaces, which may be far from Gaussian, the error of
-    the chosen g is given as if margins had the heavier tails of a logistic distribution.
+    Errors are those of Gaussian margins, which tells one g from another, though hardly how large the errors are.
     Shrinkages with a > 1/2 are left out: with so few samples S says nothing of most directions, and the estimate fails.
 
     Parameters
@@ -264,7 +236,7 @@ def choose_shrinkage(values: Tensor, vectors: Tensor, means: Tensor, counts: Ten
         Degrees of freedom of S.
     """
     if len(means) < 2:
-        return 0.5, 0.0
+        return 0.5
     level = values.mean()
     # float32 is exact enough to choose from a grid, once the part that all means share is gone
     means = ((means - means.mean(0)).float() @ vectors.float()).double()
@@ -278,12 +250,10 @@ def choose_shrinkage(values: Tensor, vectors: Tensor, means: Tensor, counts: Ten
     margin = gaps @ inverse / 2 - inflation * trace / counts[first, None]
     deviation = inflation * (gaps @ (inverse.square() * values[:, None])).sqrt()
     # in logarithms: the errors of well separated classes would all be rounded to zero
-    odds = margin / deviation.clamp(min=1e-300)
-    log_errors = torch.special.log_ndtr(-odds).logsumexp(0)
+    log_errors = torch.special.log_ndtr(-margin / deviation.clamp(min=1e-300)).logsumexp(0)
     trusted = optimism <= _MAX_OPTIMISM
     trusted[-1] = True
-    best = int(torch.where(trusted, log_errors, torch.inf).argmin())
-    return SHRINKAGE_GRID[best], float(torch.sigmoid(-odds[:, best]).mean())
+    return SHRINKAGE_GRID[int(torch.where(trusted, log_errors, torch.inf).argmin())]
 
 
 def _nearest(points: Tensor) -> tuple[Tensor, Tensor]:

@@ -52,8 +52,9 @@ class Settings:
         head's best class, as the paper does. For comparison: ``"ungated"`` lets the heads of all groups compete,
         ``"evidence"`` takes the discriminant's word and asks neither groups nor heads.
     feature_transform : str
-        ``"auto"`` takes the square root of non-negative features and leaves others as they are, unless the cards
-        promise far fewer errors the other way round; ``"none"`` always leaves features as they are.
+        ``"auto"`` takes the square root of features that are never negative and leaves others as they are; ``"none"``
+        always leaves features as they are. Where the classes are those that the backbone was trained on, plain features
+        may do a little better.
     distance : str
         Between class centroids, for the similarity graph: ``"cosine"`` or ``"euclidean"``.
     backbone : str or None
