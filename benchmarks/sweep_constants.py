@@ -49,7 +49,6 @@ CONSTANTS = (
     Constant("CLASS_SHARE_MIN", (0.0, 0.02, 0.1, 0.2), (metric,)),
     Constant("CLASS_SHARE_PRIOR", (0.5, 3.0, 6.0, 1e9), (metric,)),
     Constant("CLASS_SHARE_MAX", (0.1, 0.3, 0.9), (metric,)),
-    Constant("_WORTH_THE_OTHER", (0.0, 0.5, 1.0, 1e9), (metric,)),
     Constant("_RIVALS", (1, 10, 20), (metric,)),
     Constant("_RIVAL_SHRINKAGE", (0.1, 0.7), (metric,)),
     Constant("_MAX_OPTIMISM", (0.25, 0.9), (metric,)),
