@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gddsg.core.card_format import pack, unpack
-from gddsg.core.class_card import MIN_HELD_OUT, CardRanks, ClassCard, usual_view
+from gddsg.core.class_card import MIN_HELD_OUT, CardRanks, ClassCard
 from gddsg.core.content_hash import hash_rows, is_held_out
 from gddsg.core.moments import Moments
 from gddsg.core.transform import signed_root, unit
@@ -63,10 +63,15 @@ def same(features):
 
 
 def card_features(n=40, dim=6, seed=0):
-    """Signed features with ties, zeros and a repeated row."""
-    features = normal(n, dim, seed=seed).mul(4).round() / 4
+    """Features with ties, zeros and a repeated row, none negative."""
+    features = normal(n, dim, seed=seed).mul(4).round().abs() / 4
     features[-1] = features[0]
     return features
+
+
+def signed_features(n=40, dim=6, seed=0):
+    """The same with signs."""
+    return card_features(n, dim, seed) * normal(n, dim, seed=seed + 100).sign()
 
 
 def test_a_card_holds_the_sums_of_its_class():
@@ -80,7 +85,7 @@ def test_a_card_holds_the_sums_of_its_class():
     assert card.raw.energy == pytest.approx(float((exact - exact.mean(0)).square().sum()), rel=1e-3)
     for moments, vectors in (
         (card.raw, features),
-        (card.root, features.sign() * features.abs().sqrt()),
+        (card.root, features.sqrt()),
         (card.projected, features[~held_out]),
         (card.held_out, features[held_out]),
     ):
@@ -100,50 +105,48 @@ def test_the_projection_is_applied_to_every_sample_and_to_nothing_else():
 
 
 def factor_ranks(card):
-    return [len(part.factor) for part in (card.root, card.raw, card.projected, card.held_out)]
+    return [0 if part is None else len(part.factor) for part in (card.root, card.raw, card.projected, card.held_out)]
 
 
 def test_factors_are_cut_to_the_ranks_of_their_use():
     features = normal(400, 50)
-    assert factor_ranks(ClassCard.of(features, same, 32)) == [8, 32, 4, 2]
+    assert factor_ranks(ClassCard.of(features, same, 32)) == [0, 32, 4, 2]
     assert factor_ranks(ClassCard.of(features.abs(), same, 32)) == [32, 8, 4, 2]
-    assert len(ClassCard.of(features.abs(), same, 32, plain=True).raw.factor) == 32
+    assert factor_ranks(ClassCard.of(features.abs(), same, 32, plain=True)) == [0, 32, 4, 2]
 
 
 def test_ranks_by_hand():
-    assert CardRanks.of(64) == CardRanks(usual=64, other=16, projected=8, held_out=4)
+    assert CardRanks.of(64) == CardRanks(usual=64, spare=16, projected=8, held_out=4)
     assert CardRanks.of(3) == CardRanks(3, 1, 1, 1)
     ranks = CardRanks.of(64)
-    assert (usual_view(True), usual_view(False)) == ("raw", "root")
-    views = [(view, signed) for view in ("root", "raw") for signed in (False, True)]
-    assert [ranks.of_view(*view, dim=65) for view in views] == [64, 16, 16, 64]
-    assert [ranks.of_view(*view, dim=64) for view in views] == [64] * 4
+    assert [ranks.of_plain(rooted, dim=65) for rooted in (True, False)] == [16, 64]
+    assert [ranks.of_plain(rooted, dim=64) for rooted in (True, False)] == [64, 64]
 
 
 def test_few_features_keep_both_views_whole():
-    for features in (normal(200, 12), normal(200, 12).abs()):
-        assert factor_ranks(ClassCard.of(features, same, 16))[:2] == [12, 12]
-        halves = [ClassCard.of(half, same, 16) for half in features.chunk(2)]
-        assert factor_ranks(halves[0].merge(halves[1], 16))[:2] == [12, 12]
+    features = normal(200, 12).abs()
+    assert factor_ranks(ClassCard.of(features, same, 16))[:2] == [12, 12]
+    halves = [ClassCard.of(half, same, 16) for half in features.chunk(2)]
+    assert factor_ranks(halves[0].merge(halves[1], 16))[:2] == [12, 12]
 
 
-def test_both_views_are_kept_unless_features_stay_plain():
-    for features in (card_features(), card_features().abs()):
-        plain, card = ClassCard.of(features, same, RANK, plain=True), ClassCard.of(features, same, RANK)
-        assert plain.root is None
-        assert plain.view("root") is None
-        assert_close(plain.raw.total, features.sum(0))
-        assert_close(card.raw.total, features.sum(0))
-        assert_close(card.root.total, signed_root(features).sum(0))
-        assert (card.view("root"), card.view("raw")) == (card.root, card.raw)
+def test_roots_are_kept_beside_plain_features_unless_these_stay_plain():
+    features = card_features()
+    plain, card = ClassCard.of(features, same, RANK, plain=True), ClassCard.of(features, same, RANK)
+    assert plain.root is None
+    assert plain.view("root") is None
+    assert_close(plain.raw.total, features.sum(0))
+    assert_close(card.raw.total, features.sum(0))
+    assert_close(card.root.total, features.sqrt().sum(0))
+    assert (card.view("root"), card.view("raw")) == (card.root, card.raw)
 
 
-def test_a_single_negative_number_makes_a_card_signed():
-    features = card_features().abs()
+def test_a_single_negative_number_leaves_a_card_without_roots():
+    features = card_features()
     features[3] = -0.0
-    assert not ClassCard.of(features, same, RANK).signed
+    assert ClassCard.of(features, same, RANK).root is not None
     features[7, 2] = -0.25
-    assert ClassCard.of(features, same, RANK).signed
+    assert ClassCard.of(features, same, RANK).root is None
 
 
 @pytest.mark.parametrize("n", [1, 2, 40, 1500])
@@ -169,7 +172,7 @@ def test_cards_of_different_samples_differ():
 @pytest.mark.parametrize("n", [1, 40])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_negative_zero_is_zero(n, sign):
-    features = card_features(n).abs() * sign
+    features = card_features(n) * sign
     features[:, 1] = 0.0
     features[0, 4] = 0.0
     negative = torch.where(features == 0, -torch.zeros(()), features)
@@ -234,9 +237,8 @@ def test_merged_cards_are_cut_to_their_ranks_again():
         first, second = (ClassCard.of(part, same, 32) for part in parts)
         return factor_ranks(first.merge(second, 32))
 
-    assert merged(a, b) == [8, 32, 4, 2]
+    assert merged(a, b) == [0, 32, 4, 2]
     assert merged(a.abs(), b.abs()) == [32, 8, 4, 2]
-    assert merged(a.abs(), b)[0] == 8  # a card that turns out to be signed needs less of its roots
     plain = [ClassCard.of(part.abs(), same, 32, plain=True) for part in (a, b)]
     assert len(plain[0].merge(plain[1], 32).raw.factor) == 32
 
@@ -248,10 +250,10 @@ def test_a_merged_card_keeps_a_view_only_if_both_had_it():
     assert both.merge(both, RANK).root.count == 80
 
 
-def test_a_merged_card_is_signed_if_either_was():
-    signed, positive = (ClassCard.of(f, same, RANK) for f in (card_features(), card_features().abs()))
+def test_a_merged_card_has_no_roots_if_either_has_a_negative_feature():
+    signed, positive = (ClassCard.of(f, same, RANK) for f in (signed_features(), card_features()))
     pairs = [(signed, positive), (positive, signed), (signed, signed), (positive, positive)]
-    assert [a.merge(b, RANK).signed for a, b in pairs] == [True, True, True, False]
+    assert [a.merge(b, RANK).root is None for a, b in pairs] == [True, True, True, False]
 
 
 # Keys.
@@ -318,7 +320,7 @@ def test_a_card_of_format_1_can_be_read(n, plain, positive):
     ids = np.arange(n, dtype=np.uint64)
     card = ClassCard.from_bytes(first_format(features, 16, plain, ids), 16)
     today = ClassCard.of(features, same, 16, plain=plain, sample_ids=ids)
-    assert (card.count, card.signed, card.root is None) == (n, today.signed, plain)
+    assert (card.count, card.root is None) == (n, today.root is None) == (n, plain or not positive)
     assert card.sample_ids.tolist() == ids.tolist()
     assert_close(card.unit_sum, today.unit_sum)
     for name in ("root", "raw", "projected", "held_out"):
@@ -376,7 +378,7 @@ def test_bytes_bring_a_card_back_bit_for_bit(n, plain, positive):
     back = ClassCard.from_bytes(card.to_bytes(), 8)
     assert back == card
     assert back.to_bytes() == card.to_bytes()
-    assert (back.count, back.signed, back.key) == (card.count, card.signed, card.key)
+    assert (back.count, back.root is None, back.key) == (card.count, card.root is None, card.key)
     assert torch.equal(back.unit_sum, card.unit_sum)
     for name in ("root", "raw", "projected", "held_out"):
         ours, theirs = getattr(back, name), getattr(card, name)

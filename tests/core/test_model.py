@@ -109,7 +109,7 @@ def test_a_model_cannot_be_changed():
     with pytest.raises(FrozenInstanceError):
         model.settings.rank = 3
     with pytest.raises(FrozenInstanceError):
-        model.cards[0].signed = True
+        model.cards[0].root = None
 
 
 def test_the_mapping_that_was_given_may_change_afterwards():
@@ -387,7 +387,7 @@ def test_work_is_done_again_only_where_something_changed(crowds, monkeypatch):
     _, model = crowds[MANY]
     crowd_answers(model)
     solved, real = [], metric.shared_metric
-    monkeypatch.setattr("gddsg.core.derived.shared_metric", lambda sample: solved.append("metric") or real(sample))
+    monkeypatch.setattr("gddsg.core.derived.shared_metric", lambda *of: solved.append("metric") or real(*of))
     grown = model.plus({MANY: newcomer_outside(model)})
     crowd_answers(grown)
     assert solved == []
@@ -402,6 +402,16 @@ def test_work_is_done_again_only_where_something_changed(crowds, monkeypatch):
     same = [block for block in after._discriminant().means if block in before._discriminant().means]
     assert len(same) == len(before._discriminant().means) - 1
     assert all(after._discriminant().means[block] is before._discriminant().means[block] for block in same)
+
+
+def test_a_negative_feature_counts_also_in_a_class_that_the_metric_is_not_made_of(crowds):
+    cards, model = crowds[MANY]
+    crowd_answers(model)
+    outside = next(label for label, card in cards.items() if card not in model.derived.metric.sample)
+    signed = Model(SETTINGS).make_cards(torch.tensor([[-1.0, 2.0, 3.0], [1.0, 2.5, 3.0]]), [outside] * 2)[outside]
+    grown = model.plus({outside: signed})
+    assert (model.derived.metric.view, grown.derived.metric.view) == ("root", "raw")
+    assert crowd_answers(grown) == crowd_answers(model_of(grown.cards))
 
 
 def test_nobody_has_to_look_at_the_models_in_between(crowds):

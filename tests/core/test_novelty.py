@@ -89,7 +89,7 @@ def test_novelty_by_hand():
     def card(x):
         moments = Moments(101, 101 * torch.tensor([x, 4.0], dtype=torch.float64), 10 * torch.eye(2), 0.0)
         coded = CodedMoments.coded(moments)
-        return ClassCard(torch.zeros(2), True, None, coded, coded, CodedMoments.of(torch.empty(0, 2), 1))
+        return ClassCard(torch.zeros(2), None, coded, coded, CodedMoments.of(torch.empty(0, 2), 1))
 
     cards = (card(3.0), card(-3.0))
     discriminant = Discriminant.of(shared_metric(cards), cards)

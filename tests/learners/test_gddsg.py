@@ -1030,7 +1030,7 @@ def test_signed_and_non_negative_classes_get_along_in_any_order():
     y_all = np.concatenate([y, y[y < 2] + 4])
     X_all, fresh_all = (np.concatenate([Z, np.abs(Z[y < 2]) + 2]) for Z in (X, fresh))
     expected = GDDSG(**SMALL).fit(X_all, y_all)
-    assert [card.signed for card in expected.cards_.values()] == [True] * 4 + [False] * 2
+    assert [card.root is None for card in expected.cards_.values()] == [True] * 4 + [False] * 2
     assert np.mean(expected.predict(fresh_all) == y_all) > 0.97
     for seed in range(4):
         order = np.random.default_rng(seed).permutation(6)

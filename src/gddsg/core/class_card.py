@@ -33,16 +33,16 @@ class CardRanks:
     ----------
     usual : int
         Of the view of the features that is the usual one for their signs.
-    other : int
-        Of the other view: enough to tell which of the two promises fewer errors, and to do with it if it is the one.
-        Features of no more than ``usual`` dimensions keep it whole, which costs them next to nothing.
+    spare : int
+        Of plain features beside square roots: enough to do with, should a class with negative features join a model.
+        Features of no more than ``usual`` dimensions keep them whole, which costs them next to nothing.
     projected, held_out : int
         Of the projected features: the heads need far less than the discriminant, and the held-out share only weighs
         one head against another.
     """
 
     usual: int
-    other: int
+    spare: int
     projected: int
     held_out: int
 
@@ -51,14 +51,9 @@ class CardRanks:
         """The ranks that follow from the model's ``rank``."""
         return cls(rank, max(rank // 4, 1), max(rank // 8, 1), max(rank // 16, 1))
 
-    def of_view(self, view: View, signed: bool, dim: int) -> int:
-        """The rank of a view of ``dim`` features that are ``signed`` or never negative."""
-        return self.usual if view == usual_view(signed) or dim <= self.usual else self.other
-
-
-def usual_view(signed: bool) -> View:
-    """Plain features where some are negative, square roots where none is."""
-    return "raw" if signed else "root"
+    def of_plain(self, rooted: bool, dim: int) -> int:
+        """The rank of ``dim`` plain features, which have square roots beside them or not."""
+        return self.spare if rooted and dim > self.usual else self.usual
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +64,8 @@ class ClassCard:
     ----------
     unit_sum : Tensor
         ``(feature_dim,)`` float32, sum of x / ‖x‖: its product with the centroid is the mean cosine to it.
-    signed : bool
-        Whether a feature was negative.
     root : CodedMoments or None
-        Of the signed square roots of the features; None where no transform is allowed.
+        Of the square roots of the features; None where one was negative, or no transform is allowed.
     raw : CodedMoments
         Of the features as they are.
     projected, held_out : CodedMoments
@@ -84,7 +77,6 @@ class ClassCard:
     """
 
     unit_sum: Tensor
-    signed: bool
     root: CodedMoments | None
     raw: CodedMoments
     projected: CodedMoments
@@ -130,12 +122,11 @@ class ClassCard:
         if int(held_out.sum()) < MIN_HELD_OUT:
             held_out = torch.zeros_like(held_out)
         projected = project(features)
-        signed, ranks, dim = bool((features < 0).any()), CardRanks.of(rank), features.shape[1]
+        rooted, ranks, dim = not (plain or bool((features < 0).any())), CardRanks.of(rank), features.shape[1]
         return cls(
             unit_sum=unit(features.double()).sum(0).float().cpu(),
-            signed=signed,
-            root=None if plain else CodedMoments.of(signed_root(features), ranks.of_view("root", signed, dim)),
-            raw=CodedMoments.of(features, rank if plain else ranks.of_view("raw", signed, dim)),
+            root=CodedMoments.of(signed_root(features), ranks.usual) if rooted else None,
+            raw=CodedMoments.of(features, ranks.of_plain(rooted, dim)),
             projected=CodedMoments.of(projected[~held_out], ranks.projected),
             held_out=CodedMoments.of(projected[held_out], ranks.held_out),
             sample_ids=np.unique(np.empty(0, dtype=np.uint64) if sample_ids is None else sample_ids),
@@ -157,13 +148,12 @@ class ClassCard:
 
     def merge(self, other: ClassCard, rank: int) -> ClassCard:
         """The card of both sets of samples of the class together."""
-        signed, ranks, dim = self.signed or other.signed, CardRanks.of(rank), self.raw.dim
-        plain = self.root is None or other.root is None
+        ranks, dim = CardRanks.of(rank), self.raw.dim
+        root = None if self.root is None or other.root is None else self.root.merge(other.root, ranks.usual)
         return ClassCard(
             unit_sum=(self.unit_sum.double() + other.unit_sum.double()).float(),
-            signed=signed,
-            root=_merge(self.root, other.root, ranks.of_view("root", signed, dim)),
-            raw=self.raw.merge(other.raw, rank if plain else ranks.of_view("raw", signed, dim)),
+            root=root,
+            raw=self.raw.merge(other.raw, ranks.of_plain(root is not None, dim)),
             projected=self.projected.merge(other.projected, ranks.projected),
             held_out=self.held_out.merge(other.held_out, ranks.held_out),
             sample_ids=np.union1d(self.sample_ids, other.sample_ids),
@@ -197,15 +187,11 @@ class ClassCard:
         return self.key
 
 
-def _merge(a: CodedMoments | None, b: CodedMoments | None, rank: int) -> CodedMoments | None:
-    return None if a is None or b is None else a.merge(b, rank)
-
-
 _MOMENTS = ("root", "raw", "projected", "held_out")
 
 
 def _flatten(card: ClassCard) -> tuple[dict[str, float | int], dict[str, Array]]:
-    scalars: dict[str, float | int] = {"signed": card.signed}
+    scalars: dict[str, float | int] = {}
     arrays: dict[str, Array] = {"unit_sum": card.unit_sum.numpy()}
     if len(card.sample_ids):
         arrays["sample_ids"] = card.sample_ids
@@ -230,32 +216,35 @@ def _unflatten(scalars: dict[str, Any], views: dict[str, Array]) -> ClassCard:
             CodedRows(arrays[f"{name}.codes"], arrays[f"{name}.scales"]),
             float(scalars[f"{name}.residual"]),
         )
-        for name in _MOMENTS
-        if f"{name}.count" in scalars
+        for name in _held(scalars)
     }
-    unit_sum, signed = torch.from_numpy(arrays["unit_sum"]), bool(scalars["signed"])
-    return ClassCard(unit_sum, signed, **{"root": None, **moments, **_ids(arrays)})
+    return ClassCard(torch.from_numpy(arrays["unit_sum"]), **{"root": None, **moments, **_ids(arrays)})
+
+
+def _held(scalars: dict[str, Any]) -> list[str]:
+    """The moments that a card has; older ones kept roots of negative features, too, and said that there were any."""
+    unused = "root" if scalars.get("signed") else ""
+    return [name for name in _MOMENTS if f"{name}.count" in scalars and name != unused]
 
 
 def _unflatten_first(scalars: dict[str, Any], arrays: dict[str, Array], rank: int) -> ClassCard:
     """A card of format 1, which kept float32 factors of higher rank and float64 sums."""
-    signed, ranks, dim = bool(scalars["signed"]), CardRanks.of(rank), len(arrays["unit_sum"])
+    ranks, held = CardRanks.of(rank), _held(scalars)
     wanted = {
-        "root": ranks.of_view("root", signed, dim),
-        "raw": ranks.of_view("raw", signed, dim) if "root.count" in scalars else rank,
+        "root": ranks.usual,
+        "raw": ranks.of_plain("root" in held, len(arrays["unit_sum"])),
         "projected": ranks.projected,
         "held_out": ranks.held_out,
     }
     moments: dict[str, Any] = {}
-    for name in _MOMENTS:
-        if f"{name}.count" in scalars:
-            factor = torch.from_numpy(arrays[f"{name}.factor"].copy())
-            total, lost = torch.from_numpy(arrays[f"{name}.total"].copy()), factor[wanted[name] :]
-            residual = float(scalars[f"{name}.residual"]) + float(lost.double().square().sum())
-            full = Moments(int(scalars[f"{name}.count"]), total, factor[: wanted[name]], residual)
-            moments[name] = CodedMoments.coded(full)
+    for name in held:
+        factor = torch.from_numpy(arrays[f"{name}.factor"].copy())
+        total, lost = torch.from_numpy(arrays[f"{name}.total"].copy()), factor[wanted[name] :]
+        residual = float(scalars[f"{name}.residual"]) + float(lost.double().square().sum())
+        full = Moments(int(scalars[f"{name}.count"]), total, factor[: wanted[name]], residual)
+        moments[name] = CodedMoments.coded(full)
     unit_sum = torch.from_numpy(arrays["unit_sum"].copy()).float()
-    return ClassCard(unit_sum, signed, **{"root": None, **moments, **_ids(arrays)})
+    return ClassCard(unit_sum, **{"root": None, **moments, **_ids(arrays)})
 
 
 def _ids(arrays: dict[str, Array]) -> dict[str, SampleIds]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gddsg.core.class_card import ClassCard, usual_view
+from gddsg.core.class_card import ClassCard
 from gddsg.core.decompositions import cholesky, low_rank_eigen, power_of_two, symmetric_eigen
 from gddsg.core.moments import CodedMoments, Moments
 from gddsg.core.transform import View
@@ -107,9 +107,14 @@ def sample_classes(cards: Iterable[ClassCard]) -> tuple[ClassCard, ...]:
     return every[:enough]
 
 
-def shared_metric(sample: Sequence[ClassCard]) -> Metric:
-    """The metric of some classes, in the view that is usual for the signs of their features."""
-    view = _shared_view(sample)
+def shared_view(cards: Iterable[ClassCard]) -> View:
+    """Square roots where all classes have them; one with a negative feature has none, and makes all be seen plainly."""
+    return "raw" if any(card.root is None for card in cards) else "root"
+
+
+def shared_metric(sample: Sequence[ClassCard], view: View | None = None) -> Metric:
+    """The metric of some classes in the view that suits all, which is theirs unless told."""
+    view = view or shared_view(sample)
     parts = [part for part in (card.view(view) for card in sample) if part is not None]
     counts = torch.tensor([float(part.count) for part in parts], dtype=torch.float64)
     means, dof = torch.stack([part.mean for part in parts]), max(float(counts.sum()) - len(parts), 1.0)
@@ -132,12 +137,6 @@ def shared_metric(sample: Sequence[ClassCard]) -> Metric:
         effective_dim=effective_dim,
         temperature=_temperature(parts, effective_dim),
     )
-
-
-def _shared_view(sample: Sequence[ClassCard]) -> View:
-    """One for all, hence plain features as soon as one class has a negative one, or keeps no roots."""
-    usual = usual_view(any(card.signed for card in sample))
-    return usual if all(card.view(usual) for card in sample) else "raw"
 
 
 def _temperature(parts: Sequence[CodedMoments], effective_dim: float) -> float:

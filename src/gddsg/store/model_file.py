@@ -63,14 +63,15 @@ def _model(header: Mapping[str, Any], bodies: Mapping[str, bytes]) -> Model:
 
 def _check_together(cards: Collection[ClassCard], n_features: Any, settings: Settings) -> None:
     """Refuse cards that do not go with each other, with the header, or into the memory of the machine."""
-    sizes = {(card.raw.dim, card.projected.dim, card.root is None) for card in cards}
-    expected = {(n_features, settings.projection_dim, settings.plain)} if cards else set()
-    if sizes != expected or (not cards and n_features is not None):
+    sizes = {(card.raw.dim, card.projected.dim) for card in cards}
+    expected = {(n_features, settings.projection_dim)} if cards else set()
+    rooted = settings.plain and any(card.root is not None for card in cards)
+    if sizes != expected or rooted or (not cards and n_features is not None):
         raise InputError("its cards do not go together.")
     samples = np.concatenate([np.empty(0, dtype=np.uint64), *(card.sample_ids for card in cards)])
     if len(np.unique(samples)) != len(samples):
         raise InputError("a sample is in two of its classes.")
-    for dim, width, _ in sizes:
+    for dim, width in sizes:
         check_memory(dim, width)
 
 
