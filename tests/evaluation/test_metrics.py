@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.metrics import balanced_accuracy_score, recall_score
 
 from gddsg.errors import InputError
-from gddsg.evaluation.metrics import (
+from gddsg.evaluation import (
     accuracy_curve,
     accuracy_in_group,
     aopd,

@@ -3,30 +3,29 @@
 Only the metrics are imported here; the others need torch, which who evaluates photos may not have loaded yet.
 """
 
+from gddsg.evaluation.intervals import Interval, PairedComparison, confidence_interval, paired_comparison
 from gddsg.evaluation.metrics import (
-    Interval,
-    OrderSpread,
-    PairedComparison,
     accuracy_curve,
     accuracy_in_group,
-    aopd,
     average_accuracy,
     average_incremental_accuracy,
     backward_transfer,
     class_accuracies,
-    confidence_interval,
     expected_calibration_error,
     final_average_accuracy,
     forgetting,
     group_accuracy,
+    task_matrix,
+)
+from gddsg.evaluation.order_metrics import (
+    OrderSpread,
+    aopd,
     mopd,
     opd_after_tasks,
     opd_by_class,
     opd_by_position,
     opd_by_task,
     order_spread,
-    paired_comparison,
-    task_matrix,
 )
 
 __all__ = [

@@ -1,20 +1,15 @@
-"""Metrics: pure functions on arrays; accuracies are shares from 0 to 1."""
+"""Metrics of one run: pure functions on arrays; accuracies are shares from 0 to 1."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit
 
 from gddsg.errors import InputError
 
 Matrix = NDArray[np.float64]
-
-_ROUNDING = 1e-12
 
 
 def class_accuracies(labels: ArrayLike, predictions: ArrayLike) -> dict[Any, float]:
@@ -178,7 +173,7 @@ def backward_transfer(matrix: ArrayLike) -> float:
     square = np.asarray(matrix, dtype=np.float64)
     if square.ndim != 2 or square.shape[0] != square.shape[1] or len(square) == 0:
         raise InputError(f"A matrix {square.shape} was given; expected (n_tasks, n_tasks), as task_matrix makes it.")
-    _check_shares(square[np.tril_indices(len(square))], "matrix")
+    check_shares(square[np.tril_indices(len(square))], "matrix")
     if len(square) == 1:
         return float("nan")
     return float((square[-1] - square.diagonal())[:-1].mean())
@@ -197,7 +192,7 @@ def _table(table: ArrayLike) -> Matrix:
         )
     if (np.diff(missing.sum(0)) < 0).any():
         raise InputError("The classes of the table are mixed up; expected columns in order of first appearance.")
-    _check_shares(accuracies[~missing], "table")
+    check_shares(accuracies[~missing], "table")
     return accuracies
 
 
@@ -210,7 +205,7 @@ def _are_sizes(sizes: NDArray[Any]) -> bool:
     return sizes.ndim == 1 and sizes.size > 0 and sizes.dtype.kind in "iu" and bool((sizes > 0).all())
 
 
-def _check_shares(values: Matrix, name: str) -> None:
+def check_shares(values: Matrix, name: str) -> None:
     """Raise an :class:`InputError` for NaN, and for anything that cannot be a share."""
     wrong = values[~((values >= 0) & (values <= 1))]
     if wrong.size:
@@ -218,184 +213,6 @@ def _check_shares(values: Matrix, name: str) -> None:
             f"{name}: {wrong.flat[0]} was given; expected accuracies as shares from 0 to 1. Divide percentages by "
             "100, and leave out what was not measured."
         )
-
-
-# Several orders. The paper's words for the disparity between them fit four readings, of which none is another:
-#
-#   opd_by_position   task t of each order, after the last task; the paper's, if classes are shuffled
-#   opd_by_task       one and the same task, after the last task; that of Yoon et al., who permute fixed tasks
-#   opd_after_tasks   all classes seen so far, after t tasks
-#   opd_by_class      one and the same class, after the last task
-#
-# MOPD is the maximum over t of any of them, AOPD the mean.
-
-
-def opd_by_position(final_task_accuracies: ArrayLike) -> Matrix:
-    """Order-normalised performance disparity ``(n_tasks,)``: the range over orders of the accuracy on task t.
-
-    ``OPD_t = max_r A_t^r − min_r A_t^r``, as in the paper. When classes are shuffled, "task t" holds other classes in
-    every order, so this is above zero even for a learner that ignores order; :func:`opd_by_class` is zero for that, and
-    so is :func:`opd_by_task` where tasks keep their classes.
-
-    Parameters
-    ----------
-    final_task_accuracies : ndarray
-        ``(n_orders, n_tasks)``, the accuracy on each task after the last one; the last row of :func:`task_matrix` for
-        each order.
-
-    Examples
-    --------
-    >>> opd_by_position([[0.5, 1.0], [0.75, 1.0], [0.25, 0.5]])
-    array([0.5, 0.5])
-    """
-    return np.asarray(np.ptp(_by_order(final_task_accuracies, "final_task_accuracies"), axis=0))
-
-
-def mopd(final_task_accuracies: ArrayLike) -> float:
-    """The maximum over tasks of :func:`opd_by_position`.
-
-    Examples
-    --------
-    >>> mopd([[0.5, 1.0], [0.75, 1.0]])
-    0.25
-    """
-    return float(opd_by_position(final_task_accuracies).max())
-
-
-def aopd(final_task_accuracies: ArrayLike) -> float:
-    """The average over tasks of :func:`opd_by_position`.
-
-    Examples
-    --------
-    >>> aopd([[0.5, 1.0], [0.75, 1.0]])
-    0.125
-    """
-    return float(opd_by_position(final_task_accuracies).mean())
-
-
-def opd_by_task(final_task_accuracies: ArrayLike, tasks: ArrayLike) -> Matrix:
-    """The range over orders of each task's final accuracy, ``(n_tasks,)``, for tasks that keep their classes.
-
-    This is the disparity of Yoon et al., "Scalable and Order-robust Continual Learning with Additive Parameter
-    Decomposition" (ICLR 2020), who brought it up: one task is compared with itself at other places. It is zero for a
-    learner that ignores order.
-
-    Parameters
-    ----------
-    final_task_accuracies : ndarray
-        That of :func:`opd_by_position`, ``(n_orders, n_tasks)``, in the order of each run.
-    tasks : ndarray
-        ``(n_orders, n_tasks)``, which task it was: numbers or names, the same ones in each row. The result is sorted by
-        them.
-
-    Examples
-    --------
-    >>> opd_by_task([[0.5, 1.0], [1.0, 0.25]], [["dogs", "birds"], ["birds", "dogs"]])
-    array([0.  , 0.25])
-    """
-    accuracies, names = _by_order(final_task_accuracies, "final_task_accuracies"), np.asarray(tasks)
-    if names.shape != accuracies.shape:
-        raise InputError(f"tasks {names.shape} were given for accuracies {accuracies.shape}; expected one for each.")
-    places = np.argsort(names, axis=1, kind="stable")
-    aligned = np.take_along_axis(names, places, axis=1)
-    if (aligned != aligned[0]).any() or len(np.unique(aligned[0])) < aligned.shape[1]:
-        raise InputError(
-            "The orders have other tasks than one another, or one of them twice; expected the same tasks in every "
-            "order, each once. Use opd_by_position where classes are shuffled."
-        )
-    return np.asarray(np.ptp(np.take_along_axis(accuracies, places, axis=1), axis=0))
-
-
-def opd_after_tasks(curves: ArrayLike) -> Matrix:
-    """The range over orders of the mean accuracy of all classes seen after t tasks, ``(n_tasks,)``.
-
-    Other orders have seen other classes by then, so this is above zero on the way even for a learner that ignores
-    order; for that its last entry, where all have seen all classes, is zero.
-
-    Parameters
-    ----------
-    curves : ndarray
-        ``(n_orders, n_tasks)``, :func:`accuracy_curve` of each order.
-
-    Examples
-    --------
-    >>> opd = opd_after_tasks([[1.0, 0.75, 0.5], [0.5, 0.5, 0.5]])
-    >>> opd
-    array([0.5 , 0.25, 0.  ])
-    >>> mopd, aopd = float(opd.max()), float(opd.mean())
-    >>> mopd, aopd
-    (0.5, 0.25)
-    """
-    return np.asarray(np.ptp(_by_order(curves, "curves"), axis=0))
-
-
-def opd_by_class(final_class_accuracies: ArrayLike) -> Matrix:
-    """The range over orders of each class's final accuracy, ``(n_classes,)``; zero for a learner that ignores order.
-
-    Parameters
-    ----------
-    final_class_accuracies : ndarray
-        ``(n_orders, n_classes)``; a column is the same class in every row, unlike the columns of a run's table, which
-        follow the order of that run.
-
-    Examples
-    --------
-    >>> opd_by_class([[0.5, 1.0], [0.75, 1.0]])
-    array([0.25, 0.  ])
-    """
-    return np.asarray(np.ptp(_by_order(final_class_accuracies, "final_class_accuracies"), axis=0))
-
-
-def _by_order(accuracies: ArrayLike, name: str) -> Matrix:
-    found = np.asarray(accuracies, dtype=np.float64)
-    if found.ndim != 2 or len(found) < 2 or found.shape[1] == 0:
-        raise InputError(
-            f"{name} {found.shape} were given; expected one row for each order, and at least two: a single order "
-            "tells nothing about the difference between orders."
-        )
-    _check_shares(found, name)
-    return found
-
-
-@dataclass(frozen=True)
-class OrderSpread:
-    """How a result differs from order to order.
-
-    Attributes
-    ----------
-    mean, sd : float
-        Over orders; ``sd`` is that of a sample (n − 1), NaN for a single order.
-    range : float
-        Best minus worst.
-    worst, best : float
-        The lowest and the highest.
-    cvar : float
-        The mean of the worst quarter of the orders; where that is no whole number of orders, the last one counts in
-        part. Up to four orders it is ``worst``.
-    """
-
-    mean: float
-    sd: float
-    range: float
-    worst: float
-    best: float
-    cvar: float
-
-
-def order_spread(finals: ArrayLike) -> OrderSpread:
-    """Spread of the results ``(n_orders,)`` of one learner over class orders; higher results are better.
-
-    Examples
-    --------
-    >>> order_spread([0.5, 0.75, 1.0, 0.75])
-    OrderSpread(mean=0.75, sd=0.204, range=0.5, worst=0.5, best=1.0, cvar=0.5)
-    """
-    values = np.sort(_sample(finals, "finals"))
-    quarter = len(values) / 4
-    weights = np.clip(quarter - np.arange(len(values)), 0, 1)
-    mean, sd = _mean_and_sd(values)
-    worst, best = float(values[0]), float(values[-1])
-    return OrderSpread(mean, sd, best - worst, worst, best, float(weights @ values / weights.sum()))
 
 
 # Class groups.
@@ -438,110 +255,4 @@ def _equally_long(**arrays: ArrayLike) -> list[NDArray[Any]]:
     if found[0].ndim != 1 or len(found[0]) == 0 or len({array.shape for array in found}) > 1:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(arrays, found, strict=True))
         raise InputError(f"{shapes} were given; expected 1-D arrays, equally long, not empty.")
-    return found
-
-
-# How sure a mean is.
-
-
-class Interval(NamedTuple):
-    """A confidence interval: ``mean ± half_width``."""
-
-    mean: float
-    half_width: float
-
-
-def confidence_interval(values: ArrayLike, level: float = 0.95) -> Interval:
-    """The mean of values ``(n,)`` and the half width of its confidence interval by Student's t.
-
-    The half width is 0 for identical values and NaN for a single one, which tells nothing about the spread.
-
-    Examples
-    --------
-    >>> confidence_interval([1.0, 2.0, 3.0])
-    Interval(mean=2.0, half_width=2.484)
-    """
-    sample = _sample(values, "values")
-    mean, sd = _mean_and_sd(sample)
-    return Interval(mean, sd / math.sqrt(len(sample)) * _t_quantile(len(sample), level))
-
-
-@dataclass(frozen=True)
-class PairedComparison:
-    """Two methods on the same cases, such as orders or data sets: first minus second.
-
-    Attributes
-    ----------
-    mean_difference : float
-        Of the results.
-    low, high : float
-        Ends of its confidence interval; NaN for a single pair.
-    p_value : float
-        Of the two-sided paired t test; NaN for a single pair.
-    wins, ties, losses : int
-        How often the first was higher, equal or lower.
-    """
-
-    mean_difference: float
-    low: float
-    high: float
-    p_value: float
-    wins: int
-    ties: int
-    losses: int
-
-
-def paired_comparison(a: ArrayLike, b: ArrayLike, level: float = 0.95) -> PairedComparison:
-    """Compare results ``a`` and ``b``, both ``(n,)``, case by case.
-
-    Differences up to 1e-12 are rounding and count as ties. Where all differences are the same, the p value is 1 if
-    they are ties and 0 otherwise, which is where the t test goes as their spread vanishes.
-
-    Examples
-    --------
-    >>> paired_comparison([0.75, 0.75, 0.5], [0.5, 0.25, 0.5])
-    PairedComparison(mean_difference=0.25, low=-0.371, high=0.871, p_value=0.225, wins=2, ties=1, losses=0)
-    """
-    first, second = _sample(a, "a"), _sample(b, "b")
-    if first.shape != second.shape:
-        raise InputError(f"a {first.shape} and b {second.shape} were given; expected results of the same cases.")
-    differences = first - second
-    differences[np.abs(differences) <= _ROUNDING] = 0.0
-    if np.ptp(differences) <= _ROUNDING:
-        differences[:] = differences[0]
-    mean, half = confidence_interval(differences, level)
-    wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
-    ties = len(differences) - wins - losses
-    return PairedComparison(mean, mean - half, mean + half, _p_value(differences), wins, ties, losses)
-
-
-def _p_value(differences: Matrix) -> float:
-    n, (mean, sd) = len(differences), _mean_and_sd(differences)
-    if n > 1 and sd == 0:
-        return 0.0 if mean else 1.0
-    return float(2 * stdtr(n - 1, -abs(mean) / (sd / math.sqrt(n)))) if n > 1 else float("nan")
-
-
-def _t_quantile(n: int, level: float) -> float:
-    """``t`` for which a Student variable of n − 1 degrees of freedom is within ±t with probability ``level``."""
-    if not 0 < level < 1:
-        raise InputError(f"level={level!r} was given; expected a probability between 0 and 1, such as 0.95.")
-    return float(stdtrit(n - 1, (1 + level) / 2)) if n > 1 else float("nan")
-
-
-def _mean_and_sd(values: Matrix) -> tuple[float, float]:
-    """Mean and standard deviation of a sample; the latter is exactly 0 for identical values, NaN for a single one."""
-    if len(values) > 1 and (values == values[0]).all():  # their computed mean may differ from them in the last bit
-        return float(values[0]), 0.0
-    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else float("nan")
-
-
-def _sample(values: ArrayLike, name: str) -> Matrix:
-    """A copy of the values, if they are finite numbers in one row."""
-    found = np.array(values, dtype=np.float64)
-    if found.ndim != 1 or found.size == 0 or not np.isfinite(found).all():
-        raise InputError(
-            f"{name} of shape {found.shape} were given; expected finite numbers (n,), at least one of them. Leave "
-            "out what was not measured."
-        )
     return found

@@ -18,17 +18,15 @@ from itertools import groupby
 import numpy as np
 
 from gddsg.bench.record import first_seed
-from gddsg.evaluation.metrics import (
-    PairedComparison,
+from gddsg.evaluation.intervals import PairedComparison, confidence_interval, paired_comparison
+from gddsg.evaluation.order_metrics import (
     aopd,
-    confidence_interval,
     mopd,
     opd_after_tasks,
     opd_by_class,
     opd_by_position,
     opd_by_task,
     order_spread,
-    paired_comparison,
 )
 from gddsg.report.benchmark.published import DATASETS, dataset_name
 from gddsg.report.benchmark.records import HONEST, Floats, Stream
