@@ -116,7 +116,7 @@ def test_the_page_on_reliability_shows_the_last_attack():
 
 @pytest.mark.parametrize(
     ("page", "record", "script"),
-    [("constants", "constants", "sweep_constants"), ("tried", "graph", "try_graph")],
+    [("constants", "constants", "sweep_constants"), ("tried", "graph", "try_graph"), ("tried", "views", "try_views")],
 )
 def test_a_page_shows_what_its_script_recorded(page, record, script):
     path = ROOT / f"benchmarks/records/{record}.json"

@@ -5,31 +5,21 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import array_shapes, arrays
-from scipy import stats
+from hypothesis.extra.numpy import arrays
 from sklearn.metrics import balanced_accuracy_score, recall_score
 
 from gddsg.errors import InputError
 from gddsg.evaluation import (
     accuracy_curve,
     accuracy_in_group,
-    aopd,
     average_accuracy,
     average_incremental_accuracy,
     backward_transfer,
     class_accuracies,
-    confidence_interval,
     expected_calibration_error,
     final_average_accuracy,
     forgetting,
     group_accuracy,
-    mopd,
-    opd_after_tasks,
-    opd_by_class,
-    opd_by_position,
-    opd_by_task,
-    order_spread,
-    paired_comparison,
     task_matrix,
 )
 
@@ -181,6 +171,13 @@ def test_a_run_by_hand():
     assert backward_transfer(expected) == pytest.approx((-0.15 - 0.2) / 2)
 
 
+def test_the_curve_has_the_ends_that_are_known():
+    curve = accuracy_curve(RUN)
+    assert curve[-1] == pytest.approx(final_average_accuracy(RUN))
+    assert curve.mean() == pytest.approx(average_incremental_accuracy(RUN))
+    assert len(curve) == len(RUN)
+
+
 def test_forgetting_is_negative_where_accuracy_was_gained():
     assert forgetting([[0.5, NAN], [1.0, 0.5]]) == pytest.approx(-0.25)
 
@@ -282,125 +279,6 @@ def test_what_is_no_task_matrix_is_refused(matrix):
         backward_transfer(matrix)
 
 
-# Orders.
-
-by_order = arrays(
-    np.float64,
-    array_shapes(min_dims=2, max_dims=2, min_side=2, max_side=6),
-    elements=st.sampled_from([0, 0.25, 0.5, 1]),
-)
-
-
-def test_disparity_by_hand():
-    finals = [[0.5, 0.9, 0.2], [0.7, 0.9, 0.1], [0.6, 0.9, 0.6]]
-    assert opd_by_position(finals) == pytest.approx([0.2, 0.0, 0.5])
-    assert mopd(finals) == pytest.approx(0.5)
-    assert aopd(finals) == pytest.approx(0.7 / 3)
-    assert opd_by_class(finals) == pytest.approx([0.2, 0.0, 0.5])
-
-
-def test_the_curve_has_the_ends_that_are_known():
-    curve = accuracy_curve(RUN)
-    assert curve[-1] == pytest.approx(final_average_accuracy(RUN))
-    assert curve.mean() == pytest.approx(average_incremental_accuracy(RUN))
-    assert len(curve) == len(RUN)
-
-
-def test_the_readings_of_disparity_differ():
-    """A learner that ignores order, on classes a to d of accuracy 0.2, 0.4, 0.6 and 0.8, two a task."""
-    own = dict(zip("abcd", (0.2, 0.4, 0.6, 0.8), strict=True))
-    fixed, shuffled = (["ab", "cd"], ["cd", "ab"]), (["ab", "cd"], ["ac", "bd"])
-
-    def finals(orders):
-        return [[np.mean([own[c] for c in task]) for task in order] for order in orders]
-
-    def curves(orders):
-        return [[np.mean([own[c] for c in "".join(order[: t + 1])]) for t in range(2)] for order in orders]
-
-    assert opd_by_position(finals(fixed)) == pytest.approx([0.4, 0.4])
-    assert opd_by_position(finals(shuffled)) == pytest.approx([0.1, 0.1])
-    assert opd_after_tasks(curves(fixed)) == pytest.approx([0.4, 0.0])
-    assert opd_after_tasks(curves(shuffled)) == pytest.approx([0.1, 0.0])
-    assert opd_by_task(finals(fixed), fixed) == pytest.approx([0.0, 0.0])
-    with pytest.raises(InputError, match="same tasks in every order"):
-        opd_by_task(finals(shuffled), shuffled)
-
-
-@settings(deadline=None, derandomize=True)
-@given(by_order, st.randoms(use_true_random=False))
-def test_a_task_is_followed_wherever_it_comes(finals, random):
-    n_orders, n_tasks = finals.shape
-    tasks = np.array([random.sample(range(n_tasks), n_tasks) for _ in range(n_orders)])
-    assert (opd_by_task(np.take_along_axis(finals, tasks, axis=1), tasks) == opd_by_position(finals)).all()
-
-
-@pytest.mark.parametrize(
-    ("tasks", "message"),
-    [([0, 1], "one for each"), ([[0, 1], [0, 2]], "same tasks"), ([[0, 0], [0, 0]], "each once")],
-)
-def test_tasks_that_cannot_be_followed_are_refused(tasks, message):
-    with pytest.raises(InputError, match=message):
-        opd_by_task([[0.5, 0.5], [0.5, 0.5]], tasks)
-
-
-@settings(deadline=None, derandomize=True)
-@given(by_order)
-def test_disparity_is_zero_exactly_where_all_orders_agree(finals):
-    agree = (finals == finals[0]).all(0)
-    assert ((opd_by_position(finals) == 0) == agree).all()
-    assert ((opd_by_class(finals) == 0) == agree).all()
-    assert ((opd_after_tasks(finals) == 0) == agree).all()
-    assert (mopd(finals) == 0) == agree.all()
-    assert 0 <= aopd(finals) <= mopd(finals) <= 1
-
-
-@settings(deadline=None, derandomize=True)
-@given(by_order, st.randoms(use_true_random=False))
-def test_the_order_of_orders_changes_nothing(finals, random):
-    shuffled = finals[random.sample(range(len(finals)), len(finals))]
-    assert (opd_by_position(shuffled) == opd_by_position(finals)).all()
-    assert (opd_by_class(shuffled) == opd_by_class(finals)).all()
-    assert order_spread(shuffled[:, 0]) == order_spread(finals[:, 0])
-
-
-@pytest.mark.parametrize("metric", [opd_by_position, opd_after_tasks, opd_by_class, mopd, aopd])
-@pytest.mark.parametrize(
-    ("finals", "message"),
-    [
-        ([[0.5, 0.5]], "at least two"),
-        ([0.5, 0.5], "at least two"),
-        (np.empty((3, 0)), "at least two"),
-        ([[0.5], [NAN]], "from 0 to 1"),
-        ([[50.0], [40.0]], "Divide percentages by 100"),
-    ],
-)
-def test_disparity_of_nothing_is_refused(metric, finals, message):
-    with pytest.raises(InputError, match=message):
-        metric(finals)
-
-
-def test_spread_by_hand():
-    spread = order_spread([0.8, 0.2, 0.6, 0.4])
-    assert spread.mean == pytest.approx(0.5)
-    assert spread.sd == pytest.approx(np.sqrt((0.09 + 0.09 + 0.01 + 0.01) / 3))
-    assert (spread.worst, spread.best, spread.range) == pytest.approx((0.2, 0.8, 0.6))
-    assert spread.cvar == pytest.approx(0.2)
-
-
-def test_the_worst_quarter_counts_orders_in_part():
-    assert order_spread([0.9, 0.1, 0.3, 0.9, 0.9, 0.9, 0.9, 0.9]).cvar == pytest.approx(0.2)
-    # a quarter of six orders is one and a half
-    assert order_spread([0.4, 0.1, 0.9, 0.9, 0.9, 0.9]).cvar == pytest.approx((0.1 + 0.4 / 2) / 1.5)
-    assert order_spread([0.5, 0.7]).cvar == pytest.approx(0.5)
-
-
-def test_spread_of_equal_results_and_of_one():
-    equal, single = order_spread([0.1] * 7), order_spread([0.3])
-    assert (equal.mean, equal.sd, equal.range, equal.cvar) == (0.1, 0.0, 0.0, pytest.approx(0.1))
-    assert (single.mean, single.range, single.cvar) == (0.3, 0.0, pytest.approx(0.3))
-    assert np.isnan(single.sd)
-
-
 # Groups.
 
 
@@ -421,105 +299,3 @@ def test_groups_that_cannot_be_compared_are_refused(truth, guess):
         group_accuracy(truth, guess)
     with pytest.raises(InputError, match="equally long, not empty"):
         accuracy_in_group(truth, guess, [0], [0])
-
-
-# Confidence.
-
-samples = st.integers(2, 12).flatmap(
-    lambda n: st.tuples(*[st.lists(st.integers(0, 1000).map(lambda k: k / 1000), min_size=n, max_size=n)] * 2)
-)
-
-
-def test_interval_by_hand():
-    mean, half_width = confidence_interval([1, 2, 3, 4])
-    # t(0.975; 3) = 3.182446 from the table, sd = √(5/3)
-    assert mean == 2.5
-    assert half_width == pytest.approx(3.182446 * np.sqrt(5 / 3) / 2, rel=1e-6)
-
-
-@settings(deadline=None, derandomize=True)
-@given(samples, st.sampled_from([0.5, 0.9, 0.95, 0.99]))
-def test_interval_agrees_with_scipy(pair, level):
-    values = pair[0]
-    mean, half_width = confidence_interval(values, level)
-    if len(set(values)) == 1:
-        assert (mean, half_width) == (values[0], 0.0)
-    else:
-        low, high = stats.t.interval(level, len(values) - 1, loc=np.mean(values), scale=stats.sem(values))
-        assert (mean - half_width, mean + half_width) == pytest.approx((low, high))
-
-
-def test_interval_of_one_value():
-    mean, half_width = confidence_interval([0.7])
-    assert mean == 0.7
-    assert np.isnan(half_width)
-
-
-@settings(deadline=None, derandomize=True)
-@given(samples)
-def test_comparison_agrees_with_scipy(pair):
-    a, b = map(np.array, pair)
-    found, differences = paired_comparison(a, b), np.round(a - b, 9)
-    assert found.mean_difference == pytest.approx(np.mean(a - b), abs=1e-12)
-    signs = np.sign(differences).tolist()
-    assert (found.wins, found.ties, found.losses) == tuple(map(signs.count, (1, 0, -1)))
-    if np.ptp(differences) > 0:
-        expected = stats.ttest_rel(a, b)
-        assert found.p_value == pytest.approx(expected.pvalue)
-        interval = expected.confidence_interval(0.95)
-        assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
-
-
-@settings(deadline=None, derandomize=True)
-@given(samples)
-def test_comparing_the_other_way_round_turns_the_sign(pair):
-    found, turned = paired_comparison(*pair), paired_comparison(*reversed(pair))
-    assert turned.mean_difference == pytest.approx(-found.mean_difference)
-    assert (turned.low, turned.high) == pytest.approx((-found.high, -found.low))
-    assert turned.p_value == pytest.approx(found.p_value)
-    assert (turned.wins, turned.ties, turned.losses) == (found.losses, found.ties, found.wins)
-
-
-def test_equal_results_are_ties_up_to_rounding():
-    found = paired_comparison([0.1 + 0.2, 0.3, 0.7], [0.3, 0.1 + 0.2, 0.7])
-    assert (found.mean_difference, found.low, found.high, found.p_value) == (0.0, 0.0, 0.0, 1.0)
-    assert (found.wins, found.ties, found.losses) == (0, 3, 0)
-
-
-def test_one_and_the_same_difference_is_certain():
-    b = np.array([0.1, 0.2, 0.3, 0.7])
-    found = paired_comparison(b + 0.1, b)  # the differences differ in the last bit
-    assert found.mean_difference == pytest.approx(0.1)
-    assert found.low == found.high == found.mean_difference
-    assert (found.p_value, found.wins) == (0.0, 4)
-
-
-def test_one_pair_tells_nothing_about_chance():
-    found = paired_comparison([0.8], [0.5])
-    assert found.mean_difference == pytest.approx(0.3)
-    assert np.isnan([found.low, found.high, found.p_value]).all()
-    assert (found.wins, found.ties, found.losses) == (1, 0, 0)
-
-
-def test_comparing_leaves_the_results_alone():
-    a, b = np.array([0.5, 0.6]), np.array([0.5, 0.4])
-    paired_comparison(a, b)
-    assert (a.tolist(), b.tolist()) == ([0.5, 0.6], [0.5, 0.4])
-
-
-@pytest.mark.parametrize("values", [[], [[0.5]], [0.5, NAN], [np.inf], 0.5])
-def test_values_that_are_no_sample_are_refused(values):
-    for metric in (order_spread, confidence_interval, lambda v: paired_comparison(v, v)):
-        with pytest.raises(InputError, match="finite numbers"):
-            metric(values)
-
-
-def test_pairs_need_partners():
-    with pytest.raises(InputError, match="same cases"):
-        paired_comparison([0.5, 0.6], [0.5])
-
-
-@pytest.mark.parametrize("level", [0, 1, 95, -0.5, NAN])
-def test_a_level_that_is_no_probability_is_refused(level):
-    with pytest.raises(InputError, match=r"such as 0\.95"):
-        confidence_interval([0.5, 0.6], level)
