@@ -89,6 +89,16 @@ def test_the_readme_shows_wide_projections_as_recorded():
     assert f"at M = 10 000 it has {', '.join(f'{one:.2f}' for one in wide)}." in text
 
 
+def test_the_readme_shows_what_split_classes_cost():
+    lost = {dataset: [] for dataset in DATASETS}
+    for record in sorted(read_records(RECORDS / "split.jsonl"), key=lambda record: record.found.parts):
+        cost = record.found.A_N_whole - record.found.A_N_split
+        lost[record.head.dataset].append(f"{cost:.2f}" if cost > 0 else "nothing")
+    cifar100, cub200, dogs = (" and ".join(lost[dataset]) for dataset in DATASETS)
+    text = " ".join((ROOT / "README.md").read_text().split())
+    assert f"costs CIFAR-100 {cifar100} points, CUB-200 {cub200}, and Stanford Dogs {dogs}." in text
+
+
 def test_the_stored_report_is_made_of_the_stored_records(tmp_path):
     records = [record for path in sorted(RECORDS.glob("*.jsonl")) for record in read_records(path)]
     files = write_report(records, tmp_path, "Order-robust class-incremental learning")
