@@ -197,6 +197,27 @@ def test_several_processes_give_the_same_records_in_the_same_order(root, tmp_pat
     assert len(one) == 8
 
 
+def test_whoever_stops_early_has_every_learner_in_its_first_order(root, tmp_path):
+    experiment = small(datasets=["circles", "squares"], learners=["simplecil", RANPAC], orders=3, seeds=2)
+    out, done = tmp_path / "records.jsonl", []
+
+    def stop(runs, _):
+        done.append(runs)
+        if runs == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(experiment, out, root, workers=0, progress=stop)
+    heads = [record.head for record in read_records(out)]
+    assert [(head.dataset, head.learner) for head in heads] == [
+        (dataset, learner) for dataset in ("circles", "squares") for learner in ("simplecil", "ranpac")
+    ]
+    assert {head.order for head in heads} == {"seed 1993"}
+    run_experiment(experiment, out, root, workers=0)
+    lines = [(record.head.dataset, record.head.learner) for record in read_records(out)]
+    assert lines == sorted(lines, key=lambda line: (line[0], line[1] != "simplecil"))  # as the experiment has them
+
+
 def test_a_line_cut_off_by_a_kill_is_run_again(root, tmp_path):
     out = tmp_path / "records.jsonl"
     run_experiment(small(), out, root, workers=0)

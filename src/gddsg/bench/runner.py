@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -104,7 +105,7 @@ def run_experiment(
         jobs, heads = plan.jobs, {job.head.run: job.head for job in plan.jobs}
         kept = {record.head.run: record for record in known if _stays(record, experiment, part)}
         done = {id: _as_planned(one, heads.get(id)) for id, one in kept.items() if not (fresh and id in heads)}
-        todo = [job for job in jobs if job.head.run not in done]
+        todo = [job for job in _breadth_first(jobs) if job.head.run not in done]
         write_records(out, [*done.values()])  # without failures and without a line that a kill has cut off
         before = len(jobs) - len(todo)
         if progress is not None:
@@ -119,6 +120,16 @@ def run_experiment(
         write_records(out, sorted(everything, key=lambda record: plan.places.get(record.head.run, -1)))
         failed = sum(bool(done[job.head.run].error) for job in jobs) + len(plan.lost)
     return BenchReport(out, len(jobs) + len(plan.lost), before, failed)
+
+
+def _breadth_first(jobs: Sequence[_Job]) -> list[_Job]:
+    """Every learner in its first order and seed before any in its second: whoever stops early can compare them all."""
+    met, rounds = Counter[object](), []
+    for run in (job.run for job in jobs):
+        setting = (run.kind, run.dataset, run.backbone, run.learner.name, run.tasks, run.length, run.parts)
+        rounds.append(met[setting])
+        met[setting] += 1
+    return [jobs[i] for i in sorted(range(len(jobs)), key=rounds.__getitem__)]
 
 
 def _stays(record: Record, experiment: Experiment, part: Experiment | None) -> bool:
