@@ -22,7 +22,7 @@ import numpy as np
 
 from gddsg import GDDSG
 from gddsg.bench.revision import code_revision
-from gddsg.core import decision, metric, predictor
+from gddsg.core import decision, metric, predictor, rivals
 from gddsg.core.model import Model
 from gddsg.data import FeatureDataset, feature_file
 from gddsg.evaluation import average_accuracy, expected_calibration_error
@@ -49,7 +49,7 @@ CONSTANTS = (
     Constant("CLASS_SHARE_MIN", (0.0, 0.02, 0.1, 0.2), (metric,)),
     Constant("CLASS_SHARE_PRIOR", (0.5, 3.0, 6.0, 1e9), (metric,)),
     Constant("CLASS_SHARE_MAX", (0.1, 0.3, 0.9), (metric,)),
-    Constant("_RIVALS", (1, 10, 20), (metric,)),
+    Constant("RIVALS", (1, 10, 20), (rivals,)),
     Constant("_RIVAL_SHRINKAGE", (0.1, 0.7), (metric,)),
     Constant("_MAX_OPTIMISM", (0.25, 0.9), (metric,)),
     Constant("TEMPERATURE_SCALE", (1.3, 2.0, 3.4, 5.2), (metric,)),

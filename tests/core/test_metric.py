@@ -25,6 +25,7 @@ from gddsg.core.metric import (
     span_inflation,
 )
 from gddsg.core.moments import CodedMoments, Moments
+from gddsg.core.view_choice import choose_view
 
 RANK = 64
 
@@ -202,12 +203,12 @@ def test_cards_without_roots_are_seen_plainly():
     assert shared_metric(mixed).view == "raw"
 
 
-def test_the_signs_of_the_features_decide():
-    samples = classes_of((60, 60, 60), 8)
-    positive = [vectors.abs() for vectors in samples]
-    assert shared_metric(cards_of(samples, plain=False)).view == "raw"
-    assert shared_metric(cards_of(positive, plain=False)).view == "root"
-    assert shared_metric(cards_of([*positive, samples[0]], plain=False)).view == "raw"  # one signed class is enough
+def test_the_view_is_that_of_the_sample_unless_another_class_has_no_roots():
+    squares = [(3 + vectors).square() for vectors in classes_of((60, 60, 60), 8)]
+    cards = cards_of(squares, plain=False)
+    assert shared_metric(cards).view == choose_view(cards) == "root"
+    assert shared_metric(cards, rooted=False).view == "raw"
+    assert shared_metric(cards_of([*squares, -squares[0]], plain=False)).view == "raw"
 
 
 # Own scatter.

@@ -404,14 +404,15 @@ def test_work_is_done_again_only_where_something_changed(crowds, monkeypatch):
     assert all(after._discriminant().means[block] is before._discriminant().means[block] for block in same)
 
 
-def test_a_negative_feature_counts_also_in_a_class_that_the_metric_is_not_made_of(crowds):
-    cards, model = crowds[MANY]
-    crowd_answers(model)
-    outside = next(label for label, card in cards.items() if card not in model.derived.metric.sample)
-    signed = Model(SETTINGS).make_cards(torch.tensor([[-1.0, 2.0, 3.0], [1.0, 2.5, 3.0]]), [outside] * 2)[outside]
-    grown = model.plus({outside: signed})
+def test_a_negative_feature_counts_also_in_a_class_that_the_metric_is_not_made_of():
+    X, y = samples_of(MANY, n=6, dim=3)
+    model = Model(SETTINGS).plus(Model(SETTINGS).make_cards(X.square(), y))
+    outside = next(label for label, card in model.cards.items() if card not in model.derived.metric.sample)
+    signed = Model(SETTINGS).make_cards(torch.tensor([[-1.0, 2.0, 3.0], [1.0, 2.5, 3.0]]), [outside] * 2)
+    grown = model.plus(signed)
     assert (model.derived.metric.view, grown.derived.metric.view) == ("root", "raw")
     assert crowd_answers(grown) == crowd_answers(model_of(grown.cards))
+    assert crowd_answers(grown.without(outside)) == crowd_answers(model.without(outside))
 
 
 def test_nobody_has_to_look_at_the_models_in_between(crowds):

@@ -267,7 +267,7 @@ def test_a_vote_weighs_the_groups():
     samples, fresh = problem()
     model = learnt(samples)
     predictor, voted = model.predictor, model.configured("tree", "soft").predictor
-    votes = voted.vote(np.sqrt(fresh).astype(np.float64)).clip(min=1e-12)
+    votes = voted.vote(seen(fresh, predictor.view)).clip(min=1e-12)
     table, by_evidence = (np.exp(one.predict_log_proba(fresh)) for one in (voted, predictor))
     columns = [np.flatnonzero(np.isin(predictor.columns, group)) for group in predictor.groups]
     for group, own in enumerate(columns):
@@ -296,10 +296,10 @@ def test_of_classes_that_differ_by_rounding_alone_the_first_is_taken():
 
 def test_novelty_and_its_limit_are_those_of_the_discriminant_in_its_view():
     samples, fresh = problem()
-    predictor = learnt(samples).predictor
+    fresh, predictor = np.square(fresh), learnt([rows.square() for rows in samples]).predictor
     assert predictor.view == "root"
     found = predictor.measure_novelty(fresh)
-    np.testing.assert_array_equal(found, predictor.novelty().measure(np.sqrt(fresh).astype(np.float64)))
+    np.testing.assert_array_equal(found, predictor.novelty().measure(seen(fresh, "root")))
     strange = predictor.predict(fresh, reject=0.5) == "unknown"
     assert strange.tolist() == (found > predictor.novelty_limit(0.5)).tolist()
     assert 0 < strange.sum() < len(fresh)

@@ -1006,23 +1006,20 @@ def test_a_new_fit_may_have_other_classes_and_another_width(scale):
 # The view of the features.
 
 
-@pytest.mark.parametrize("transform", [lambda z: z, lambda z: z**3], ids=["Gaussian", "cubes"])
-def test_the_signs_of_the_features_choose_their_view(transform):
-    X, y, _ = gaussians(n=60, spread=0.6)
-    signed, positive = transform(X), transform(X - X.min())
-    assert GDDSG(**SMALL).fit(signed, y).model_.derived.metric.view == "raw"
-    assert GDDSG(**SMALL).fit(positive, y).model_.derived.metric.view == "root"
-    assert GDDSG(**SMALL, feature_transform="none").fit(positive, y).model_.derived.metric.view == "raw"
-
-
-def test_no_new_class_of_the_same_signs_changes_the_view():
-    """Gaussian classes cut off at 0, which plain features suit better: an estimate of errors might change its mind."""
-    rng = np.random.default_rng(0)
-    centres = 2 + 2 * (rng.random((8, 32)) < 0.3)
-    X = np.concatenate([rng.normal(c, 1, (60, 32)).clip(0) for c in centres])
-    model = GDDSG(**SMALL)
-    for c, rows in enumerate(X.reshape(8, 60, 32)):
-        assert model.partial_fit(rows, [c] * 60).model_.derived.metric.view == "root"
+@pytest.mark.parametrize(
+    ("transform", "view"),
+    [(lambda z: z, "raw"), (lambda z: (z + 6).clip(0) ** 2, "root")],
+    ids=["signed", "squares"],
+)
+def test_features_take_the_view_their_cards_ask_for(transform, view):
+    X, y, fresh = (transform(part) if part.ndim == 2 else part for part in gaussians(n=60, spread=1.0))
+    model = GDDSG(**SMALL).fit(X, y)
+    assert model.model_.derived.metric.view == view
+    plain = GDDSG(**SMALL, feature_transform="none").fit(X, y)
+    assert plain.model_.derived.metric.view == "raw"
+    assert np.mean(model.predict(fresh) == y) >= np.mean(plain.predict(fresh) == y) > 0.5
+    parts = np.random.default_rng(0).permutation(8)
+    assert learn(GDDSG(**SMALL), X, y, in_tasks_of(3, parts)).model_.derived.metric.view == view
 
 
 def test_signed_and_non_negative_classes_get_along_in_any_order():
@@ -1042,7 +1039,7 @@ def test_signed_and_non_negative_classes_get_along_in_any_order():
 
 def test_one_signed_class_makes_a_model_signed_until_it_is_forgotten():
     X, y, _ = gaussians(n_classes=4, n=60, spread=0.6)
-    model = GDDSG(**SMALL).fit(X - X.min() + 9, y)
+    model = GDDSG(**SMALL).fit((X - X.min()) ** 2, y)
     assert model.model_.derived.metric.view == "root"
     model.partial_fit(X[:60] - 9, [9] * 60)
     assert model.model_.derived.metric.view == "raw"
@@ -1051,7 +1048,7 @@ def test_one_signed_class_makes_a_model_signed_until_it_is_forgotten():
 
 def test_a_model_of_cards_without_a_view_uses_the_one_that_all_have():
     X, y, fresh = gaussians(n_classes=4, n=60, spread=0.6)
-    X, fresh = X - X.min() + 9, fresh - X.min() + 9
+    X, fresh = ((part - min(X.min(), fresh.min())) ** 2 for part in (X, fresh))
     model = GDDSG(**SMALL).fit(X, y)
     assert model.model_.derived.metric.view == "root"
     some = {k: replace(card, root=None) if k == 2 else card for k, card in model.cards_.items()}

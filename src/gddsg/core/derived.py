@@ -15,7 +15,7 @@ from gddsg.core.discriminant import Discriminant
 from gddsg.core.grouping import Block, ClassGroups, Grouping, class_groups
 from gddsg.core.identification import VOTERS, Identification, SoftVote
 from gddsg.core.label import Label
-from gddsg.core.metric import Metric, sample_classes, shared_metric, shared_view
+from gddsg.core.metric import Metric, sample_classes, shared_metric
 from gddsg.core.novelty import Novelty
 from gddsg.core.once import Lazy, Part
 from gddsg.core.predictor import Floats, Predictor
@@ -73,10 +73,11 @@ class Derived:
     # ---------------------------------------------------------------- parts
 
     def _find_metric(self, earlier: Metric | None) -> Metric:
-        sample, view = sample_classes(self._cards.values()), shared_view(self._cards.values())
-        if earlier is not None and (earlier.view, earlier.sample) == (view, sample):
+        cards = self._cards.values()
+        sample, rooted = sample_classes(cards), all(card.root is not None for card in cards)
+        if earlier is not None and (earlier.rooted, earlier.sample) == (rooted, sample):
             return earlier
-        return shared_metric(sample, view)
+        return shared_metric(sample, rooted)
 
     def _find_discriminant(self, earlier: Discriminant | None) -> Discriminant:
         return Discriminant.of(self._metric(), tuple(self._cards.values()), earlier)

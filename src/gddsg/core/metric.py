@@ -13,7 +13,9 @@ from torch import Tensor
 from gddsg.core.class_card import ClassCard
 from gddsg.core.decompositions import cholesky, low_rank_eigen, power_of_two, symmetric_eigen
 from gddsg.core.moments import CodedMoments, Moments
+from gddsg.core.rivals import nearest_rivals
 from gddsg.core.transform import View
+from gddsg.core.view_choice import choose_view
 
 ALL_CLASSES, SAMPLED_CLASSES, SAMPLED_DEGREES = 256, 128, 4.0
 """See :func:`sample_classes`. On CUB-200 a sample with 2.3 times as many degrees of freedom as dimensions cost 0.06
@@ -29,7 +31,6 @@ TEMPERATURE_SCALE, TEMPERATURE_PRIOR = 2.6, 5
 """See :meth:`Metric.temperature`; measured once on features of 16 to 1280 dimensions."""
 
 _MAX_OPTIMISM = 0.5
-_RIVALS = 5
 _RIVAL_SHRINKAGE = 0.3  # rivals are looked for once, at a shrinkage in the middle of the grid
 _CLASSES_AT_ONCE = 64
 _NO_SCATTER = 1e-12  # of the spread of the means: less scatter within classes tells nothing
@@ -45,7 +46,9 @@ class Metric:
     sample : tuple of ClassCard
         The cards it is made of.
     view : {"root", "raw"}
-        How it sees the features.
+        How it sees the features, see :func:`gddsg.core.view_choice.choose_view`.
+    rooted : bool
+        Whether all classes of the model have square roots, whatever the view.
     pooled : Tensor
         ``(dim, dim)`` float64, S; isotropic where no class has two different samples.
     values, vectors : Tensor
@@ -64,6 +67,7 @@ class Metric:
 
     sample: tuple[ClassCard, ...]
     view: View
+    rooted: bool
     pooled: Tensor
     values: Tensor
     vectors: Tensor
@@ -107,14 +111,17 @@ def sample_classes(cards: Iterable[ClassCard]) -> tuple[ClassCard, ...]:
     return every[:enough]
 
 
-def shared_view(cards: Iterable[ClassCard]) -> View:
-    """Square roots where all classes have them; one with a negative feature has none, and makes all be seen plainly."""
-    return "raw" if any(card.root is None for card in cards) else "root"
+def shared_metric(sample: Sequence[ClassCard], rooted: bool = True) -> Metric:
+    """The metric of some classes, in the view that suits them.
 
-
-def shared_metric(sample: Sequence[ClassCard], view: View | None = None) -> Metric:
-    """The metric of some classes in the view that suits all, which is theirs unless told."""
-    view = view or shared_view(sample)
+    Parameters
+    ----------
+    sample : sequence of ClassCard
+        What it is made of.
+    rooted : bool
+        Whether all other classes of the model have square roots, too.
+    """
+    view: View = choose_view(sample) if rooted else "raw"
     parts = [part for part in (card.view(view) for card in sample) if part is not None]
     counts = torch.tensor([float(part.count) for part in parts], dtype=torch.float64)
     means, dof = torch.stack([part.mean for part in parts]), max(float(counts.sum()) - len(parts), 1.0)
@@ -127,6 +134,7 @@ def shared_metric(sample: Sequence[ClassCard], view: View | None = None) -> Metr
     return Metric(
         sample=tuple(sample),
         view=view,
+        rooted=rooted,
         pooled=pooled,
         values=values,
         vectors=vectors,
@@ -239,7 +247,7 @@ def choose_shrinkage(values: Tensor, vectors: Tensor, means: Tensor, counts: Ten
     level = values.mean()
     # float32 is exact enough to choose from a grid, once the part that all means share is gone
     means = ((means - means.mean(0)).float() @ vectors.float()).double()
-    first, second = _nearest(means / ((1 - _RIVAL_SHRINKAGE) * values + _RIVAL_SHRINKAGE * level).sqrt())
+    first, second = nearest_rivals(means / ((1 - _RIVAL_SHRINKAGE) * values + _RIVAL_SHRINKAGE * level).sqrt())
     gaps = (means[first] - means[second]).square()  # (pairs, dim)
     g = torch.tensor(SHRINKAGE_GRID, dtype=torch.float64)
     inverse = 1 / ((1 - g) * values[:, None] + g * level)  # (dim, grid)
@@ -253,12 +261,3 @@ def choose_shrinkage(values: Tensor, vectors: Tensor, means: Tensor, counts: Ten
     trusted = optimism <= _MAX_OPTIMISM
     trusted[-1] = True
     return SHRINKAGE_GRID[int(torch.where(trusted, log_errors, torch.inf).argmin())]
-
-
-def _nearest(points: Tensor) -> tuple[Tensor, Tensor]:
-    """Index pairs (class, rival): every class with its nearest other classes."""
-    n = len(points)
-    distances = points.square().sum(1) - 2 * points @ points.T
-    distances.fill_diagonal_(torch.inf)
-    rivals = distances.topk(min(_RIVALS, n - 1), largest=False).indices
-    return torch.arange(n).repeat_interleave(rivals.shape[1]), rivals.flatten()

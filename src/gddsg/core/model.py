@@ -52,9 +52,8 @@ class Settings:
         head's best class, as the paper does. For comparison: ``"ungated"`` lets the heads of all groups compete,
         ``"evidence"`` takes the discriminant's word and asks neither groups nor heads.
     feature_transform : str
-        ``"auto"`` takes the square root of features that are never negative and leaves others as they are; ``"none"``
-        always leaves features as they are. Where the classes are those that the backbone was trained on, plain features
-        may do a little better.
+        ``"auto"`` takes the square root of features that are never negative, unless classes lie farther apart without
+        it, and leaves others as they are; ``"none"`` always leaves features as they are.
     distance : str
         Between class centroids, for the similarity graph: ``"cosine"`` or ``"euclidean"``.
     backbone : str or None
