@@ -299,7 +299,7 @@ def test_novelty_and_its_limit_are_those_of_the_discriminant_in_its_view():
     fresh, predictor = np.square(fresh), learnt([rows.square() for rows in samples]).predictor
     assert predictor.view == "root"
     found = predictor.measure_novelty(fresh)
-    np.testing.assert_array_equal(found, predictor.novelty().measure(seen(fresh, "root")))
+    np.testing.assert_array_equal(found, predictor.novelty().measure(np.sqrt(fresh).astype(np.float64)))
     strange = predictor.predict(fresh, reject=0.5) == "unknown"
     assert strange.tolist() == (found > predictor.novelty_limit(0.5)).tolist()
     assert 0 < strange.sum() < len(fresh)
