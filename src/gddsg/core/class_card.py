@@ -34,7 +34,7 @@ class CardRanks:
     usual : int
         Of the view of the features that is the usual one for their signs.
     spare : int
-        Of plain features beside square roots: enough to do with, should a class with negative features join a model.
+        Of plain features beside square roots: enough to tell which view keeps classes farther apart, and to do with.
         Features of no more than ``usual`` dimensions keep them whole, which costs them next to nothing.
     projected, held_out : int
         Of the projected features: the heads need far less than the discriminant, and the held-out share only weighs
