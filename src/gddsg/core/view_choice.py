@@ -52,10 +52,10 @@ def nearest_mean_error(parts: Sequence[CodedMoments], rows: Sequence[int]) -> fl
 
 def _errors(gaps: Tensor, part: CodedMoments, rows: int) -> Tensor:
     """Of one class against its rivals."""
-    factor, freedom = part.factor.decoded()[:rows].double(), max(part.count - 1, 1)
-    rest = max(part.energy - float(factor.square().sum()), 0.0)
+    factor, freedom, energy = part.factor.decoded()[:rows].double(), max(part.count - 1, 1), part.energy
+    rest = max(energy - float(factor.square().sum()), 0.0)
     lengths = gaps.square().sum(1)
     variances = ((gaps @ factor.T).square().sum(1) + lengths * rest / part.dim) / freedom
-    margins = lengths / 2 - part.energy / freedom / part.count
+    margins = lengths / 2 - energy / freedom / part.count
     errors: Tensor = torch.special.ndtr(-margins / variances.sqrt().clamp(min=torch.finfo(torch.float64).tiny))
     return errors
