@@ -246,3 +246,20 @@ def test_notes_can_be_read_on_the_page(tmp_path):
         "note",
         "note",
     ]
+
+
+def test_curves_show_the_best_row_of_a_peer_that_has_a_curve(tmp_path):
+    """With a row for every width and view, the legend would be taller than the drawing."""
+    last = {"class_accuracies": [[80.0, 80.0, 80.0]]}
+    records = [
+        final("gddsg", (60, 70, 80)),
+        final("gddsg", (60, 60, 60), name="gddsg on plain features"),
+        final("slda", (50, 50, 50)),
+        final("slda", (55, 55, 55), name="slda on roots"),
+        final("slda", (80, 80, 80), name="slda, at the end", **last),
+        final("ranpac", (80, 80, 80), **last),
+    ]
+    text = write_report(typed(records), tmp_path).markdown.read_text(encoding="utf-8")
+    (ends,) = (line for line in text.splitlines() if line.startswith("![Mean accuracy of classes seen"))
+    shown = ends.split("In the end: ")[1].split(".]")[0]
+    assert shown == "gddsg 70.0; gddsg on plain features 60.0; slda on roots 55.0"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,8 +36,8 @@ def accuracy_curves(name: str, contests: Sequence[Contest], styles: Styles) -> F
     caption = (
         "Each line is the mean accuracy over all classes seen so far, after each task, averaged over random class "
         "orders; the band around it reaches from the lowest to the highest order. A line that stays high forgets "
-        "little, a narrow band means that the order of classes hardly matters. A protocol in parentheses marks "
-        "runs that are told something at test time."
+        "little, a narrow band means that the order of classes hardly matters. Of every peer there is the best row "
+        "that was tested after each task. A protocol in parentheses marks runs that are told something at test time."
     )
     return figure_of("Accuracy as classes arrive", caption, pictures)
 
@@ -86,17 +86,28 @@ def cost_curves(name: str, contests: Sequence[Contest], styles: Styles) -> list[
 def _contest_pictures(
     name: str, contests: Sequence[Contest], styles: Styles, label: str, runs: Runs
 ) -> list[Picture | None]:
-    """One drawing a setting with a line for every entry."""
+    """One drawing a setting with a line for every entry that is worth one."""
     return [
         line_picture(
             f"{name}-{k}",
             contest.setting.full,
-            [Line(entry.name, styles[entry.name], entry) for entry in contest.entries],
+            [Line(entry.name, styles[entry.name], entry) for entry in _worth_a_line(contest.entries, runs)],
             label,
             runs,
         )
         for k, contest in enumerate(contests, 1)
     ]
+
+
+def _worth_a_line(entries: Sequence[Entry], runs: Runs) -> Iterator[Entry]:
+    """Those with more than one point; of every peer the best such row, or the legend would outgrow the drawing."""
+    shown: set[str] = set()
+    for entry in entries:  # from the best to the worst
+        series = _series(entry, runs)
+        if series is None or len(series[0]) < 2 or (entry.is_peer and entry.method in shown):
+            continue
+        shown.add(entry.method)
+        yield entry
 
 
 def _accuracy_runs(stream: Stream) -> tuple[list[int], list[float]]:
