@@ -8,9 +8,10 @@ import torch
 
 from gddsg.core.class_card import ClassCard
 from gddsg.core.discriminant import Discriminant
+from gddsg.core.known_inputs import novelty_of, pseudo_features
 from gddsg.core.metric import shared_metric, span_inflation
 from gddsg.core.moments import CodedMoments, Moments
-from gddsg.core.novelty import Novelty, pseudo_features, squared_distances
+from gddsg.core.novelty import squared_distances
 
 
 def normal(*shape, seed=0):
@@ -31,8 +32,8 @@ def discriminant_of(samples, rank=64):
     return Discriminant.of(shared_metric(cards), cards)
 
 
-def novelty_of(samples, rank=64):
-    return Novelty.of(discriminant_of(samples, rank))
+def novelty_of_samples(samples, rank=64):
+    return novelty_of(discriminant_of(samples, rank))
 
 
 def measured(novelty, vectors):
@@ -100,12 +101,12 @@ def test_novelty_by_hand():
     background = x**2 / ((1 - g) * 10 + g * 5.5) + 9 / ((1 - g) + g * 5.5)
     cosine = (3 * x + 4 * y) / (5 * math.hypot(x, y))
     expected = math.log(nearest / background) + 0.2 * math.log(1 - cosine)
-    assert float(Novelty.of(discriminant).measure(np.array([[x, y]]))[0]) == pytest.approx(expected, rel=1e-6)
+    assert float(novelty_of(discriminant).measure(np.array([[x, y]]))[0]) == pytest.approx(expected, rel=1e-6)
 
 
 def test_novelty_grows_away_from_a_class():
     centres = centres_of(6, 8)
-    novelty = novelty_of(gaussian_classes(6, 8, 100))
+    novelty = novelty_of_samples(gaussian_classes(6, 8, 100))
     for c in range(6):
         for seed in range(5):
             direction = normal(8, seed=20 + seed) * torch.logspace(0.3, -0.5, 8)
@@ -118,7 +119,7 @@ def test_novelty_grows_away_from_a_class():
 
 def test_unknown_classes_and_far_away_points_are_novel():
     centres = centres_of(20, 16)
-    novelty = novelty_of([gaussian(centre, 100, seed=c) for c, centre in enumerate(centres[:12])])
+    novelty = novelty_of_samples([gaussian(centre, 100, seed=c) for c, centre in enumerate(centres[:12])])
     known = measured(novelty, torch.cat([gaussian(centre, 50, seed=50 + c) for c, centre in enumerate(centres[:12])]))
     unknown = measured(novelty, torch.cat([gaussian(centre, 50, seed=90 + c) for c, centre in enumerate(centres[12:])]))
     far = measured(novelty, 100 * normal(200, 16, seed=5))
@@ -130,7 +131,7 @@ def test_unknown_classes_and_far_away_points_are_novel():
 
 @pytest.mark.parametrize(("n_classes", "dim", "n"), [(12, 8, 10), (12, 8, 30), (20, 16, 100), (12, 24, 200)])
 def test_the_limit_keeps_about_the_share_asked_for(n_classes, dim, n):
-    novelty = novelty_of(gaussian_classes(n_classes, dim, n))
+    novelty = novelty_of_samples(gaussian_classes(n_classes, dim, n))
     fresh = [gaussian(centre, 300, seed=500 + c) for c, centre in enumerate(centres_of(n_classes, dim))]
     values = measured(novelty, torch.cat(fresh))
     for kept in (0.9, 0.95, 0.99):
@@ -140,7 +141,7 @@ def test_the_limit_keeps_about_the_share_asked_for(n_classes, dim, n):
 
 @pytest.mark.parametrize(("n_classes", "dim", "n"), [(2, 24, 10), (2, 64, 30), (10, 256, 20)])
 def test_the_limit_keeps_most_known_inputs_where_samples_are_fewer_than_features(n_classes, dim, n):
-    novelty = novelty_of(gaussian_classes(n_classes, dim, n))
+    novelty = novelty_of_samples(gaussian_classes(n_classes, dim, n))
     fresh = [gaussian(centre, 100, seed=500 + c) for c, centre in enumerate(centres_of(n_classes, dim))]
     assert float((measured(novelty, torch.cat(fresh)) <= novelty.limit(0.99)).double().mean()) > 0.9
 
@@ -157,7 +158,7 @@ def test_the_limit_keeps_most_known_inputs_where_samples_are_fewer_than_features
     ids=["one sample", "one class", "one-sample classes", "constant classes", "constant features"],
 )
 def test_novelty_of_degenerate_classes_is_finite(samples):
-    novelty = novelty_of(samples)
+    novelty = novelty_of_samples(samples)
     queries = torch.cat([*samples, torch.zeros(1, 4), 10 * normal(3, 4, seed=9)])
     assert bool(torch.isfinite(measured(novelty, queries)).all())
     assert math.isfinite(novelty.limit(0.99))
@@ -168,9 +169,9 @@ def test_many_classes_and_rows_are_taken_in_parts_without_a_difference(monkeypat
     cards = [ClassCard.of(vectors, lambda x: x, 64, plain=True) for vectors in samples]
     cards = tuple(sorted(cards, key=lambda card: card.key))
     metric = shared_metric(cards)
-    whole = Novelty.of(Discriminant.of(metric, cards))
+    whole = novelty_of(Discriminant.of(metric, cards))
     monkeypatch.setattr("gddsg.core.canonical_order.BLOCK_SIZE", 8)
-    parts = Novelty.of(Discriminant.of(metric, cards))
+    parts = novelty_of(Discriminant.of(metric, cards))
     assert len(parts.means) > 3 > len(whole.means)
     queries = (4 + 3 * normal(3000, 6, seed=7)).double().numpy()
     np.testing.assert_allclose(parts.measure(queries), whole.measure(queries), rtol=1e-9, atol=1e-9)
@@ -190,7 +191,7 @@ def test_classes_outside_the_sample_are_known_too():
     samples = gaussian_classes(8, 6, 60)
     cards = tuple(ClassCard.of(vectors, lambda x: x, 64, plain=True) for vectors in samples)
     metric = shared_metric(cards[:6])
-    some, everyone = (Novelty.of(Discriminant.of(metric, known)) for known in (cards[:6], cards))
+    some, everyone = (novelty_of(Discriminant.of(metric, known)) for known in (cards[:6], cards))
     strangers = torch.cat(samples[6:])
     assert float((measured(some, strangers) > some.limit(0.99)).double().mean()) > 0.9
     assert float((measured(everyone, strangers) > everyone.limit(0.99)).double().mean()) < 0.1

@@ -1,4 +1,4 @@
-"""The bytes of a class card: a JSON index, then the arrays it names."""
+"""The bytes of a class card, or of a predictor: a JSON index, then the arrays it names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 MALFORMED = (struct.error, ValueError, LookupError, TypeError, OverflowError, RecursionError)
-"""What reading bytes that are no card may raise."""
+"""What reading other bytes may raise."""
 
 _TYPES = ("float32", "float64", "int8", "uint64")
 
 
-def pack(scalars: Mapping[str, float | int], arrays: Mapping[str, Array]) -> bytes:
+def pack(scalars: Mapping[str, float | int | str], arrays: Mapping[str, Array]) -> bytes:
     """Length of the index (4 bytes), the index, the arrays by name; equal contents always give equal bytes."""
     index = {"scalars": dict(scalars), "arrays": {k: [str(v.dtype), list(v.shape)] for k, v in arrays.items()}}
     head = json.dumps(index, sort_keys=True).encode()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _STEPS = 127
 """On either side of zero: eight bits. Fewer cost accuracy, since every merge codes the rows again: see
@@ -51,6 +53,13 @@ class CodedRows:
         squares = np.einsum("ij,ij->i", self.codes, self.codes, dtype=np.int64)
         return float(np.square(self.scales, dtype=np.float64) @ squares)
 
+    def floats(self) -> NDArray[np.float32]:
+        """The rows ``(n_rows, dim)``."""
+        rows: NDArray[np.float32] = self.codes.astype(np.float32) * self.scales[:, None]
+        return rows
+
     def decoded(self) -> Tensor:
-        """The rows ``(n_rows, dim)`` float32."""
-        return torch.from_numpy(self.codes.astype(np.float32) * self.scales[:, None])
+        """The rows ``(n_rows, dim)`` float32, for torch."""
+        import torch  # predictions start without it
+
+        return torch.from_numpy(self.floats())

@@ -11,6 +11,8 @@ import math
 import torch
 from torch import Tensor
 
+from gddsg.core.array_eigen import iterated_eigen
+
 _JITTERS = tuple(10.0**k for k in range(-15, 1))
 """Relative to the mean of the diagonal."""
 
@@ -45,9 +47,7 @@ def _divide_and_conquer(matrix: Tensor) -> tuple[Tensor, Tensor] | None:
 
 
 def _iterate(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    from scipy.linalg import eigh  # hardly ever needed, and takes a while to import
-
-    values, vectors = eigh(matrix.cpu().numpy(), driver="ev", check_finite=False)
+    values, vectors = iterated_eigen(matrix.cpu().numpy())
     return torch.from_numpy(values), torch.from_numpy(vectors)
 
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from gddsg.core.class_card import ClassCard
 from gddsg.core.decision import DecisionMode
-from gddsg.core.discriminant import Discriminant
+from gddsg.core.discriminant import Discriminant, moments_in, scatter_weight
 from gddsg.core.grouping import Block, ClassGroups, Grouping, class_groups
 from gddsg.core.identification import VOTERS, Identification, SoftVote
+from gddsg.core.known_inputs import novelty_of
 from gddsg.core.label import Label
 from gddsg.core.metric import Metric, sample_classes, shared_metric
-from gddsg.core.novelty import Novelty
 from gddsg.core.once import Lazy, Part
 from gddsg.core.predictor import Floats, Predictor
 from gddsg.core.projection import exact_projection_weights
@@ -67,7 +67,7 @@ class Derived:
             self._find_groups, None if before is None else before._groups
         )
         self._heads: Part[Heads] = Part(self._find_heads, None if before is None else before._heads)
-        self._novelty = Lazy(lambda: Novelty.of(self._discriminant()))
+        self._novelty = Lazy(lambda: novelty_of(self._discriminant()))
         self._votes = {name: Lazy(partial(self._find_vote, name)) for name in VOTERS}
 
     # ---------------------------------------------------------------- parts
@@ -145,6 +145,7 @@ class Derived:
             ready=discriminant.ready,
             centres=tuple(row for part in means for row in (part.whitened if discriminant.ready else part.solved())),
             own=tuple([discriminant.own[card.key] for card in self._cards.values()]),
+            own_weights=np.array([scatter_weight(metric, moments_in(metric, card)) for card in self._cards.values()]),
             groups=tuple(members),
             group_of=_group_of(members, len(labels)),
             heads=tuple([head for _, head in heads]),

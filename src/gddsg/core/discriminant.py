@@ -13,11 +13,10 @@ from torch import Tensor
 
 from gddsg.core.canonical_order import content_blocks
 from gddsg.core.class_card import ClassCard
-from gddsg.core.coded_rows import CodedRows
-from gddsg.core.decompositions import cholesky
 from gddsg.core.metric import Metric, own_weight
 from gddsg.core.moments import CodedMoments
 from gddsg.core.once import Lazy
+from gddsg.core.own_scatter import OwnScatter
 
 Floats = NDArray[np.float64]
 
@@ -52,44 +51,6 @@ class BlockMeans:
         errors = metric.effective_dim / torch.tensor([float(card.count) for card in cards], dtype=torch.float64)
         biases = (whitened.square().sum(1) - errors) / 2
         return cls(whitened.numpy(), Lazy(lambda: (whitened @ metric.whitener.T).numpy()), biases.numpy())
-
-
-@dataclass(frozen=True, eq=False)
-class OwnScatter:
-    """What a class's own scatter adds to its score: ``½ ‖inner F T_0⁻¹ (x - μ)‖² - ½ log det``, by Woodbury's identity.
-
-    F are the rows of the class's factor, and W the whitener, ``W Wᵀ = T_0⁻¹``.
-
-    Attributes
-    ----------
-    directions : ndarray
-        ``inner F W``, ``(rank, dim)`` float64; empty in large models.
-    factor : CodedRows
-        F.
-    inner : ndarray
-        ``(rank, rank)`` float32.
-    log_det : float
-        Of ``I + w F T_0⁻¹ Fᵀ``.
-    """
-
-    directions: Floats
-    factor: CodedRows
-    inner: NDArray[np.float32]
-    log_det: float
-
-    def term_ready(self, whitened: Floats, centre: Floats) -> Floats:
-        """What is added to the scores ``(n,)``, from ``Wᵀ x`` ``(n, dim)`` and ``Wᵀ μ``, by the directions."""
-        return self._term(whitened @ self.directions.T - self.directions @ centre)
-
-    def term(self, solved: Floats, centre: Floats) -> Floats:
-        """What is added to the scores ``(n,)``, from ``T_0⁻¹ x`` ``(n, dim)`` and ``T_0⁻¹ μ``."""
-        codes = self.factor.codes.astype(np.float64)
-        along = (solved @ codes.T - codes @ centre) * self.factor.scales.astype(np.float64)
-        return self._term(along @ self.inner.T.astype(np.float64))
-
-    def _term(self, along: Floats) -> Floats:
-        term: Floats = (np.square(along).sum(1) - self.log_det) / 2
-        return term
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,13 +109,10 @@ def moments_in(metric: Metric, card: ClassCard) -> CodedMoments:
 
 
 def _own_scatter(metric: Metric, card: ClassCard, ready: bool) -> OwnScatter:
-    """Each class by itself, so that rounding does not depend on which others are asked for together."""
     part = moments_in(metric, card)
-    weight = (1 - metric.shrinkage) * own_weight(part) / max(part.count - 1, 1)
-    rows = part.factor.decoded() @ metric.quick_whitener  # F W, so that F T_0⁻¹ Fᵀ = rows rowsᵀ
-    identity = torch.eye(len(rows), dtype=torch.float64)
-    lower = cholesky(weight * (rows @ rows.T).double() + identity)
-    inner = (weight**0.5 * torch.linalg.solve_triangular(lower, identity, upper=False)).float()
-    log_det = 2 * float(lower.diagonal().log().sum())
-    directions = (inner @ rows if ready else rows[:0]).double().numpy()
-    return OwnScatter(directions, part.factor, inner.numpy(), log_det)
+    return OwnScatter.of(part.factor, scatter_weight(metric, part), metric.quick_whitener.numpy(), ready)
+
+
+def scatter_weight(metric: Metric, part: CodedMoments) -> float:
+    """``(1-g) b/(1-b) / (n-1)``: what the scatter of a class weighs beside T_0."""
+    return (1 - metric.shrinkage) * own_weight(part) / max(part.count - 1, 1)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gddsg.core.discriminant import Discriminant
-from gddsg.core.novelty import pseudo_features
+from gddsg.core.known_inputs import pseudo_features
 from gddsg.errors import MissingExtraError
 
 Identification = Literal["evidence", "vote", "forest", "knn", "lightgbm", "tree", "mlp"]

@@ -215,12 +215,15 @@ def pooled_spectrum(pooled: Tensor, parts: Sequence[CodedMoments]) -> tuple[Tens
 
 
 def shrunk_whitener(covariance: Tensor, shrinkage: float) -> Tensor:
-    """``L⁻ᵀ`` for ``L Lᵀ = (1-g) S + g tr(S)/p I``; inverted once, as a triangular solve a class costs far more."""
+    """``L⁻ᵀ`` for ``L Lᵀ = (1-g) S + g tr(S)/p I``; inverted once, as a triangular solve a class costs far more.
+
+    Float64 numbers that float32 has, too: so files keep them, and what answers from a file answers like the model.
+    """
     shrunk = (1 - shrinkage) * covariance
     shrunk.diagonal().add_(shrinkage * float(covariance.diagonal().mean()))
     identity = torch.eye(len(shrunk), dtype=torch.float64)
     inverse: Tensor = torch.linalg.solve_triangular(cholesky(shrunk), identity, upper=False)
-    return inverse.T.contiguous()
+    return inverse.T.contiguous().float().double()
 
 
 def choose_shrinkage(values: Tensor, vectors: Tensor, means: Tensor, counts: Tensor, dof: float) -> float:

@@ -192,6 +192,11 @@ class Model:
         """Width of the features; None where nothing has been learnt."""
         return next((card.raw.dim for card in self.cards.values()), None)
 
+    @property
+    def backbone(self) -> str | None:
+        """What made the features, see :class:`Settings`."""
+        return self.settings.backbone
+
     def label_samples(self) -> dict[int, Label]:
         """Label by sample id, of all samples that were learnt with one."""
         return {sample: label for label, card in self.cards.items() for sample in card.sample_ids.tolist()}

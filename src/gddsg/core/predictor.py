@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gddsg.core.decision import HEAD_WEIGHT, NEVER, Decision, DecisionMode
-from gddsg.core.discriminant import OwnScatter
 from gddsg.core.label import Label
 from gddsg.core.novelty import Novelty
 from gddsg.core.once import Lazy
+from gddsg.core.own_scatter import OwnScatter
 from gddsg.core.transform import View, apply_view
 from gddsg.errors import InputError
 
@@ -46,11 +46,13 @@ class Predictor(Decision):
     biases : ndarray
         ``(n_classes,)``, see :class:`gddsg.core.discriminant.BlockMeans`.
     ready : bool
-        Whether directions of own scatter are ready for use, see :class:`gddsg.core.discriminant.OwnScatter`.
+        Whether directions of own scatter are ready for use, see :class:`gddsg.core.own_scatter.OwnScatter`.
     centres : tuple of ndarray
         Of every class the whitened mean, or ``T_0⁻¹ μ`` where directions are not ready, ``(dim,)`` each.
     own : tuple of Lazy of OwnScatter
         Of every class.
+    own_weights : ndarray
+        ``(n_classes,)``, what own scatter weighs, see :class:`gddsg.core.own_scatter.OwnScatter`.
     groups : tuple of ndarray
         Classes of every group.
     group_of : ndarray
@@ -77,12 +79,18 @@ class Predictor(Decision):
     ready: bool
     centres: tuple[Floats, ...]
     own: tuple[Lazy[OwnScatter], ...]
+    own_weights: Floats
     groups: tuple[NDArray[np.intp], ...]
     group_of: NDArray[np.intp]
     heads: tuple[Lazy[Floats], ...]
     projection: Callable[[], Floats]
     vote: Callable[[Floats], Floats] | None
     novelty: Lazy[Novelty]
+
+    @property
+    def feature_dim(self) -> int:
+        """Width of the features."""
+        return len(self.whitener)
 
     # ---------------------------------------------------------------- answers
 

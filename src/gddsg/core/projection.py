@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def _drawn_weights(feature_dim: int, projection_dim: int, seed: int) -> NDArray[np.float32]:
+    return np.random.RandomState(seed).standard_normal((feature_dim, projection_dim)).astype(np.float32)
 
 
 @lru_cache(maxsize=4)
@@ -17,17 +23,15 @@ def projection_weights(feature_dim: int, projection_dim: int, seed: int) -> Tens
     NumPy freezes the stream of its legacy generator; those of the newer generator and of torch may change
     with a release, and a model file that outlives the release would then meet other weights.
     """
-    draws = np.random.RandomState(seed).standard_normal((feature_dim, projection_dim))
-    return torch.from_numpy(draws.astype(np.float32))
+    import torch  # predictions take the array below, and start without it
+
+    return torch.from_numpy(_drawn_weights(feature_dim, projection_dim, seed))
 
 
 @lru_cache(maxsize=2)
-def exact_projection_weights(feature_dim: int, projection_dim: int, seed: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+def exact_projection_weights(feature_dim: int, projection_dim: int, seed: int) -> NDArray[np.float64]:
     """The same weights as a float64 array, for predictions."""
-    weights: np.ndarray[Any, np.dtype[np.float64]] = (
-        projection_weights(feature_dim, projection_dim, seed).double().numpy()
-    )
-    return weights
+    return _drawn_weights(feature_dim, projection_dim, seed).astype(np.float64)
 
 
 def project(features: Tensor, projection_dim: int, seed: int) -> Tensor:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 View = Literal["root", "raw"]
 
@@ -24,5 +25,7 @@ def apply_view(features: NDArray[Any], view: View) -> NDArray[Any]:
 
 def unit(vectors: Tensor) -> Tensor:
     """``x / ‖x‖`` row by row; a zero row stays zero."""
+    import torch  # predictions need none of this, and start without it
+
     norms = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / torch.where(norms > 0, norms, 1.0)

@@ -18,9 +18,9 @@ from gddsg.core.decompositions import power_of_two
 from gddsg.core.grouping import ClassGroups, extend_groups
 from gddsg.core.identification import RELEASED_BOOSTING, VOTERS, GroupVote
 from gddsg.core.kept_samples import KeptSamples
+from gddsg.core.known_inputs import pseudo_features
 from gddsg.core.label import Label
 from gddsg.core.metric import shared_metric
-from gddsg.core.novelty import pseudo_features
 from gddsg.core.once import Carried, Lazy
 from gddsg.core.projection import project
 from gddsg.core.ridge import RidgeHead, ridge_head_of_samples

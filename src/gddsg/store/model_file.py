@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from gddsg.core.class_card import ClassCard
+from gddsg.core.discriminant import READY_CLASSES
 from gddsg.core.grouping import ClassGroups
+from gddsg.core.kept_predictor import pack_predictor
 from gddsg.core.label import Label, checked_label
 from gddsg.core.model import Model, Settings, check_memory
 from gddsg.errors import InputError, ModelFileError
+from gddsg.store.row_names import PREDICTOR, card_label, card_name
 from gddsg.store.rows_file import read_rows, write_rows
 
 
@@ -29,7 +32,18 @@ def replace_model(path: str | PathLike[str], model: Model, last_look: Callable[[
         "n_features": model.feature_dim,
         "arrival_groups": [list(group) for group in model.arrival_groups],
     }
-    write_rows(path, header, {_name(label): card.to_bytes() for label, card in model.cards.items()}, last_look)
+    rows = {card_name(label): card.to_bytes() for label, card in model.cards.items()}
+    write_rows(path, header, rows | _kept_predictor(model), last_look)
+
+
+def _kept_predictor(model: Model) -> dict[str, bytes]:
+    """The row of what answers, so that nobody has to derive it again; none where that would be too much to keep."""
+    if not 0 < len(model.cards) <= READY_CLASSES or model.settings.identification != "evidence":
+        return {}
+    try:
+        return {PREDICTOR: pack_predictor(model.predictor)}
+    except (ArithmeticError, RuntimeError, ValueError):  # of a model that cannot answer: it is the cards that count
+        return {}
 
 
 def read_model(path: str | PathLike[str]) -> Model:
@@ -41,6 +55,7 @@ def read_model(path: str | PathLike[str]) -> Model:
         If there is no such file, it is not a model file, it is damaged, or a newer gddsg wrote it.
     """
     header, bodies = read_rows(path)
+    bodies.pop(PREDICTOR, None)  # derived from the cards, and derived again when it is needed
     try:
         return _model(header, bodies)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -53,7 +68,7 @@ def _model(header: Mapping[str, Any], bodies: Mapping[str, bytes]) -> Model:
         raise InputError(f"it holds a {header['model']} model.")
     settings = Settings(**header["parameters"])
     settings.check()
-    labels = {_label(name): name for name in bodies}
+    labels = {card_label(name): name for name in bodies}
     if len({type(label) for label in labels}) > 1:
         raise InputError("its classes are called by numbers and by words.")
     cards = {label: ClassCard.from_bytes(bodies[name], settings.rank) for label, name in labels.items()}
@@ -86,15 +101,3 @@ def _arrival_groups(groups: Any, settings: Settings, labels: Collection[Label]) 
     if len(members) != len(expected) or set(members) != expected:
         raise InputError("its groups are not those of its classes.")
     return tuple(tuple(group) for group in groups)
-
-
-def _name(label: Label) -> str:
-    return f"{type(label).__name__}:{label}"
-
-
-def _label(name: str) -> Label:
-    kind, _, text = name.partition(":")
-    label = int(text) if kind == "int" else text
-    if _name(label) != name:  # else two rows could be one class
-        raise InputError(f"the name {name[:60]!r} is not that of a card.")
-    return checked_label(label)

@@ -8,14 +8,17 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
-from gddsg.core.model import Model
 from gddsg.errors import ModelFileError
 from gddsg.files import locked
-from gddsg.store.model_file import read_model, replace_model
+from gddsg.store.answers import Answers, read_answers
 from gddsg.store.rows_file import FileState, file_state, unwritable
 
-Step = Callable[[Model | None], Model | None]
+if TYPE_CHECKING:
+    from gddsg.core.model import Model
+
+Step: TypeAlias = "Callable[[Model | None], Model | None]"
 """From the model in the file, None where there is no file, to the one that is to be there; None to leave it alone."""
 
 
@@ -33,13 +36,34 @@ class SharedModel:
     def __init__(self, path: str | PathLike[str], on_wait: Callable[[], None] | None = None) -> None:
         self.path = Path(path)
         self._on_wait = on_wait
-        self._seen: tuple[FileState, Model] | None = None  # replaced as a whole: threads find the one or the other
+        # replaced as a whole: threads find the one or the other
+        self._seen: tuple[FileState, Model] | None = None
+        self._answers: tuple[FileState, Answers] | None = None
 
     def read(self) -> Model | None:
         """The model in the file, read again only when the file has changed; None where there is no file."""
         return self._read(self.path, file_state(self.path))
 
+    def answering(self) -> Model | Answers | None:
+        """What answers for the model in the file: the model itself if it has been read, else what the file keeps.
+
+        The latter takes a fraction of the time and no torch. None where there is no file.
+        """
+        state, seen, kept = file_state(self.path), self._seen, self._answers
+        if state is None:
+            return None
+        if seen is not None and seen[0] == state:
+            return seen[1]
+        if kept is None or kept[0] != state:
+            found = read_answers(self.path)
+            if found is None:
+                return self.read()
+            kept = self._answers = (state, found)
+        return kept[1]
+
     def _read(self, path: Path, state: FileState | None) -> Model | None:
+        from gddsg.store.model_file import read_model  # brings torch along, which answers need not wait for
+
         seen = self._seen
         if state is None:
             return None
@@ -63,6 +87,8 @@ class SharedModel:
         Model or None
             The model that was in the file before.
         """
+        from gddsg.store.model_file import replace_model
+
         with _lock(self.path, self._on_wait) as target:
             while True:
                 state = file_state(target)
@@ -92,6 +118,8 @@ def write_model(path: str | PathLike[str], model: Model) -> None:
     model : Model
         What to write.
     """
+    from gddsg.store.model_file import replace_model
+
     with _lock(path) as target:
         replace_model(target, model)
 

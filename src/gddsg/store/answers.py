@@ -1,0 +1,106 @@
+"""What answers, straight from a model file: no card is decoded, nothing derived, and torch is not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+
+from gddsg.core.card_format import MALFORMED, Array, unpack
+from gddsg.core.coded_rows import CodedRows
+from gddsg.core.kept_predictor import unpack_predictor
+from gddsg.core.label import Label
+from gddsg.core.predictor import Predictor
+from gddsg.core.transform import View
+from gddsg.errors import InputError, ModelFileError
+from gddsg.store.row_names import PREDICTOR, card_label
+from gddsg.store.rows_file import read_rows
+
+_NO_IDS = np.empty(0, dtype=np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """All of a model that predictions take.
+
+    Attributes
+    ----------
+    backbone : str or None
+        What made the features, see :class:`gddsg.core.model.Settings`.
+    feature_dim : int
+        Width of the features.
+    predictor : Predictor
+        What answers.
+    cards : tuple of bytes
+        Of the classes, in the order of the predictor's labels.
+    """
+
+    backbone: str | None
+    feature_dim: int
+    predictor: Predictor
+    cards: tuple[bytes, ...]
+
+    def label_samples(self) -> dict[int, Label]:
+        """Label by sample id, of all samples that were learnt with one."""
+        labels = self.predictor.labels.tolist()
+        ids = [_arrays(card).get("sample_ids", _NO_IDS) for card in self.cards]
+        return {sample: label for label, own in zip(labels, ids, strict=True) for sample in own.tolist()}
+
+
+def read_answers(path: str | PathLike[str]) -> Answers | None:
+    """What answers, as the file keeps it; None where it has to be derived from the cards.
+
+    Every bit of the file is compared with its digest, those of the cards too, as when the model is read.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Of a model file.
+
+    Raises
+    ------
+    ModelFileError
+        If there is no such file, it is not a model file, it is damaged, or a newer gddsg wrote it.
+    """
+    header, bodies = read_rows(path)
+    kept = bodies.pop(PREDICTOR, None)
+    if kept is None or header.get("model") != "GDDSG":  # what is wrong with it, reading the model tells
+        return None
+    try:
+        return _answers(header, bodies, kept)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"{fspath(path)} is not a GDDSG model this version can read: {error}") from error
+
+
+def _answers(header: Mapping[str, Any], bodies: Mapping[str, bytes], kept: bytes) -> Answers | None:
+    rows, settings = {card_label(name): body for name, body in bodies.items()}, header["parameters"]
+    labels, backbone = sorted(rows), settings["backbone"]
+    cards = tuple(rows[label] for label in labels)
+    predictor = unpack_predictor(
+        kept, np.array(labels), partial(_factor, cards), settings["projection_dim"], settings["seed"]
+    )
+    if predictor is None:
+        return None
+    if not isinstance(backbone, str | None):
+        raise InputError("its backbone is no name.")
+    return Answers(backbone, predictor.feature_dim, predictor, cards)
+
+
+def _factor(cards: Sequence[bytes], view: View, place: int) -> CodedRows:
+    """Of the class in that place, in the view of the predictor."""
+    arrays = _arrays(cards[place])
+    try:
+        return CodedRows(arrays[f"{view}.codes"], arrays[f"{view}.scales"])
+    except KeyError as error:
+        raise ModelFileError(f"A card of this model lacks its {error}. Do not use the file.") from error
+
+
+def _arrays(card: bytes) -> dict[str, Array]:
+    try:
+        return unpack(card)[1]
+    except MALFORMED as error:  # of a forged card: damage would have shown in its digest
+        raise ModelFileError(f"A card of this model is damaged ({error}). Do not use the file.") from error
