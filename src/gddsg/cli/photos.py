@@ -132,15 +132,15 @@ def predict(
 ) -> None:
     """Say what is on photos."""
     with _classifier(model, backbone, device) as classifier, _embedding(classifier) as progress:
-        predictions, skipped = classifier.predict(*images, top=top, reject=reject, strict=strict, progress=progress)
+        found = classifier.predict(*images, top=top, reject=reject, strict=strict, progress=progress)
     if as_json:
-        print_json([asdict(one) for one in predictions])
+        print_json([asdict(one) for one in found])
     elif as_csv:
-        rows = [[one.name, one.label, f"{one.probability:.4f}", f"{one.novelty:.4f}"] for one in predictions]
+        rows = [[one.name, one.label, f"{one.probability:.4f}", f"{one.novelty:.4f}"] for one in found]
         print_csv([["photo", "label", "probability", "novelty"], *rows])
     else:
-        print_table(("photo", "label", "probability", "others"), map(_prediction_row, predictions))
-    _print_skipped(skipped)
+        print_table(("photo", "label", "probability", "others"), map(_prediction_row, found))
+    _print_skipped(found.skipped)
 
 
 @app.command(epilog="Example:  gddsg evaluate animals.gddsg photos/")
@@ -339,7 +339,7 @@ def _embedding(classifier: PhotoClassifier) -> Iterator[Any]:
 
 
 def _prediction_row(one: PhotoPrediction) -> tuple[str, ...]:
-    taken = one.label == one.top[0][0]  # else it was rejected; a class may be called unknown, too
+    taken = not one.rejected
     others = "  ".join(f"{label} {100 * p:.1f} %" for label, p in one.top[1 if taken else 0 :])
     return one.name, one.label, f"{100 * one.probability:.1f} %" if taken else "", others
 

@@ -3,7 +3,7 @@
 ::
 
     learn     listing ─▶ model_backbone ─▶ embedding ─▶ sorting ─▶ learning ─▶ store
-    predict              model_backbone ─▶ embedding ─▶ prediction
+    predict   inputs  ─▶ model_backbone ─▶ embedding ─▶ prediction
     evaluate  listing ─▶ model_backbone ─▶ embedding ─▶ evaluation
 
 :mod:`~gddsg.photos.classifier` puts the steps together; each takes what the one before it gives.
@@ -12,7 +12,7 @@
 from gddsg.photos.classifier import PhotoClassifier
 from gddsg.photos.embedding import EmbeddedPhotos, Embedder, embed_dataset, embed_photos
 from gddsg.photos.merging import merge_models
-from gddsg.photos.reports import LearnReport, PhotoEvaluation, PhotoPrediction
+from gddsg.photos.reports import LearnReport, PhotoEvaluation, PhotoPrediction, PhotoPredictions
 
 __all__ = [
     "EmbeddedPhotos",
@@ -21,6 +21,7 @@ __all__ = [
     "PhotoClassifier",
     "PhotoEvaluation",
     "PhotoPrediction",
+    "PhotoPredictions",
     "embed_dataset",
     "embed_photos",
     "merge_models",

@@ -10,16 +10,16 @@ from typing import Any
 from gddsg.backbones.base import Backbone
 from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.core.model import Model, Settings
-from gddsg.data.dataset import PhotoListing, Skipped
-from gddsg.data.image_folder import unlabelled_photos
+from gddsg.data.dataset import PhotoListing
 from gddsg.errors import DataError, ModelFileError
 from gddsg.photos.embedding import EmbeddedPhotos
 from gddsg.photos.evaluation import evaluate_photos
+from gddsg.photos.inputs import ImageLike, list_images
 from gddsg.photos.learning import check_labels, grow_model, report_learning
 from gddsg.photos.listing import list_labelled_photos
 from gddsg.photos.model_backbone import ModelBackbone
 from gddsg.photos.prediction import predict_photos
-from gddsg.photos.reports import LearnReport, PhotoEvaluation, PhotoPrediction, list_skipped, refuse_skipped
+from gddsg.photos.reports import LearnReport, PhotoEvaluation, PhotoPredictions, list_skipped, refuse_skipped
 from gddsg.photos.sorting import SortedPhotos, sort_photos
 from gddsg.photos.threads import Progress
 from gddsg.store import SharedModel
@@ -57,9 +57,8 @@ class PhotoClassifier:
     >>> from gddsg.photos import PhotoClassifier
     >>> animals = PhotoClassifier("animals.gddsg")
     >>> animals.learn("photos/")  # doctest: +SKIP
-    >>> predictions, skipped = animals.predict("garden.jpg")  # doctest: +SKIP
-    >>> predictions[0].label  # doctest: +SKIP
-    'fox'
+    >>> animals.predict("garden.jpg")  # doctest: +SKIP
+    garden.jpg  fox  93.0 %  (wolf 5.0 %, dog 1.1 %)
     """
 
     def __init__(
@@ -177,18 +176,19 @@ class PhotoClassifier:
 
     def predict(
         self,
-        *paths: StrPath,
+        *images: ImageLike,
         top: int = 5,
         reject: float | None = None,
         strict: bool = False,
         progress: Progress | None = None,
-    ) -> tuple[list[PhotoPrediction], tuple[Skipped, ...]]:
-        """Classify image files and all images in folders; what cannot be read comes back as the second part.
+    ) -> PhotoPredictions:
+        """Classify image files, all images in folders, and images in memory; what cannot be read is in ``skipped``.
 
         Parameters
         ----------
-        *paths : str or path-like
-            Image files and folders.
+        *images : ImageLike
+            Image files and folders, images of Pillow, and uint8 arrays ``(height, width, 3)`` or ``(height, width)``,
+            in any mixture.
         top : int
             How many classes to name for each photo.
         reject : float or None
@@ -199,10 +199,11 @@ class PhotoClassifier:
             Told how far the work is.
         """
         model = self.model
-        embedded = self._embed_all(unlabelled_photos(*paths), model, strict, progress)
+        embedded = self._embed_all(list_images(images), model, strict, progress)
         if not embedded.photos:
-            return [], embedded.skipped
-        return predict_photos(model.predictor, embedded.photos, embedded.features, top, reject), embedded.skipped
+            return PhotoPredictions((), embedded.skipped)
+        found = predict_photos(model.predictor, embedded.photos, embedded.features, top, reject)
+        return PhotoPredictions(tuple(found), embedded.skipped)
 
     def evaluate(
         self,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from gddsg.data.dataset import Skipped
 from gddsg.errors import DataError
 
 _LISTED = 20
+_LONGEST_NAME = 40  # letters of a name in a printed table
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,83 @@ class PhotoPrediction:
     probability: float
     top: tuple[tuple[str, float], ...]
     novelty: float
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the photo was called unknown rather than what it is likest to."""
+        return self.label != self.top[0][0]
+
+
+@dataclass(frozen=True, repr=False)
+class PhotoPredictions(Sequence[PhotoPrediction]):
+    """What the model takes photos for, one prediction a photo; printed, it is a table.
+
+    Attributes
+    ----------
+    predictions : tuple of PhotoPrediction
+        In the order in which the photos were given; those of a folder by their names.
+    skipped : tuple of Skipped
+        Files left out, and why.
+
+    Examples
+    --------
+    >>> fox = PhotoPrediction("garden.jpg", "fox", 0.93, (("fox", 0.93), ("wolf", 0.05)), 1.2)
+    >>> found = PhotoPredictions((fox,), (Skipped("notes.jpg", "not an image"),))
+    >>> found
+    garden.jpg  fox  93.0 %  (wolf 5.0 %)
+    1 file was left out:
+      notes.jpg: not an image
+    >>> found.labels, found[0].probability, len(found)
+    (('fox',), 0.93, 1)
+    """
+
+    predictions: tuple[PhotoPrediction, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label of each photo."""
+        return tuple(one.label for one in self.predictions)
+
+    def __iter__(self) -> Iterator[PhotoPrediction]:
+        return iter(self.predictions)
+
+    def __len__(self) -> int:
+        return len(self.predictions)
+
+    @overload
+    def __getitem__(self, place: int) -> PhotoPrediction: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[PhotoPrediction, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> PhotoPrediction | tuple[PhotoPrediction, ...]:
+        return self.predictions[place]
+
+    def __repr__(self) -> str:
+        rows = [_table_cells(one) for one in self.predictions[:_LISTED]]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        if len(self) > _LISTED:
+            lines.append(f"… and {len(self) - _LISTED} more")
+        if self.skipped:
+            files = "1 file was" if len(self.skipped) == 1 else f"{len(self.skipped)} files were"
+            lines += [f"{files} left out:", list_skipped(self.skipped)]
+        return "\n".join(lines) or "no photo"
+
+
+def _table_cells(one: PhotoPrediction) -> tuple[str, str, str, str]:
+    """Photo, label, probability, and what else it might be."""
+    name = _visible(one.name)
+    shown = name if len(name) <= _LONGEST_NAME else f"…{name[1 - _LONGEST_NAME :]}"
+    others = ", ".join(f"{_visible(label)} {100 * p:.1f} %" for label, p in one.top[0 if one.rejected else 1 :])
+    probability = "" if one.rejected else f"{100 * one.probability:.1f} %"
+    return shown, _visible(one.label), probability, others and f"({others})"
+
+
+def _visible(text: str) -> str:
+    """Names come from strangers: they stay on their line and command no terminal."""
+    return text if text.isprintable() else repr(text)[1:-1]
 
 
 @dataclass(frozen=True)
@@ -146,6 +225,6 @@ def list_skipped(skipped: Sequence[Skipped]) -> str:
     skipped : sequence of Skipped
         Files left out, and why.
     """
-    lines = [f"  {one.name}: {one.reason}" for one in skipped[:_LISTED]]
+    lines = [f"  {_visible(one.name)}: {_visible(one.reason)}" for one in skipped[:_LISTED]]
     rest = len(skipped) - len(lines)
     return "\n".join([*lines, *([f"  … and {rest} more"] if rest else [])])
