@@ -72,12 +72,41 @@ def test_version():
 def test_learn_says_what_it_did(glyph_folder, tmp_path):
     path = tmp_path / "m.gddsg"
     first = run("learn", path, glyph_folder / "train" / "digit 0", glyph_folder / "train" / "digit 7")
-    assert "Learnt 32 photos of 2 classes, 2 of them new." in first.output
+    assert first.output.splitlines() == [
+        "Learnt 32 photos of 2 classes, 2 of them new.",
+        "  New: digit 0 (16), digit 7 (16)",
+    ]
     again = run("learn", path, glyph_folder, "--json")
     report = json.loads(again.stdout)
     assert report["learnt"] == {"capital A": 16, "small w": 16}
     assert report["known"] == 32
     assert "64 photos had been learnt before" in run("learn", path, glyph_folder).output
+
+
+def test_learn_names_at_most_ten_classes_and_tells_new_ones_from_old_ones(glyph_folder, tmp_path):
+    path, photos = tmp_path / "m.gddsg", sorted((glyph_folder / "train").rglob("*.png"))
+    for i, photo in enumerate(photos[:26]):
+        folder = tmp_path / ("first" if i < 13 else "second") / f"class {i % 13 + 10 * (i == 25)}"
+        folder.mkdir(parents=True)
+        (folder / photo.name).write_bytes(photo.read_bytes())
+    first = run("learn", path, tmp_path / "first", "--projection-dim", 100).output
+    assert "  New: class 0 (1), class 1 (1), class 10 (1), " in first
+    assert first.endswith("class 6 (1) and 3 more\n")
+    (tmp_path / "second" / "notes.txt").write_text("no photo")
+    again = run("learn", path, tmp_path / "second")
+    assert "Learnt 13 photos of 13 classes, 1 of them new." in again.stdout
+    assert "  New: class 22 (1)\n  More of: class 0 (1)" in again.stdout
+    assert "notes.txt: not an image file" in again.stderr
+
+
+def test_learn_refuses_a_folder_one_level_too_high_and_names_the_right_one(glyph_folder, tmp_path):
+    path = tmp_path / "m.gddsg"
+    (tmp_path / "outer").mkdir()
+    (tmp_path / "outer" / "glyphs").symlink_to(glyph_folder)
+    message = run("learn", path, tmp_path / "outer", code=1).stderr
+    assert f"'{tmp_path / 'outer'}' seems to be one level too high: it would make 'glyphs' a class" in message
+    assert f"name '{tmp_path / 'outer' / 'glyphs'}' instead" in message
+    assert not path.exists()
 
 
 def test_predict_table_json_csv(learnt, glyph_folder):

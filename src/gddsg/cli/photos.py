@@ -19,6 +19,7 @@ from gddsg.cli.console import (
     busy,
     counted,
     err,
+    listed,
     out,
     print_csv,
     print_json,
@@ -104,6 +105,10 @@ def learn(
     total = sum(report.learnt.values())
     new = f", {len(report.new_classes)} of them new" if report.new_classes else ""
     out.print(f"Learnt {counted(total, 'photo')} of {counted(len(report.learnt), 'class', 'classes')}{new}.")
+    for what, newcomers in (("New:", True), ("More of:", False)):
+        named = [f"{label} ({n})" for label, n in report.learnt.items() if (label in report.new_classes) == newcomers]
+        if named:
+            out.print(f"  {what} {listed(named, _SHOWN)}")
     if report.known:
         left_out = "was left out" if report.known == 1 else "were left out"
         out.print(f"{counted(report.known, 'photo')} had been learnt before and {left_out}.")
