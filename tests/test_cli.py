@@ -54,7 +54,19 @@ def model(learnt, tmp_path):
 
 def test_help_names_every_command_and_shows_examples():
     text = run("--help").output
-    for command in ("learn", "predict", "evaluate", "inspect", "forget", "rename", "merge", "export", "demo", "cache"):
+    for command in (
+        "learn",
+        "predict",
+        "evaluate",
+        "inspect",
+        "forget",
+        "rename",
+        "merge",
+        "export",
+        "demo",
+        "cache",
+        "features",
+    ):
         assert command in text
         assert command == "cache" or len(run(command, "--help").output) > 100
     assert "Example" in text
@@ -187,6 +199,38 @@ def test_a_model_of_several_layers(glyph_folder, tmp_path):
     assert json.loads(run("evaluate", model, glyph_folder, "--json").stdout)["accuracy"] > 0.7
     message = run("learn", model, photos, "--backbone", "efficientnet-lite0", code=1).stderr.replace("\n", " ")
     assert "was learnt with the backbone efficientnet-lite0/layers2, and efficientnet-lite0 was asked for" in message
+
+
+def test_features_of_photos_are_what_the_benchmark_reads(glyph_folder, tmp_path):
+    path = tmp_path / "glyphs.npz"
+    said = run("features", glyph_folder, "--out", path).output
+    assert "1280 features of each of 76 photos (64 for training, 12 for the test) of 4 classes" in said
+    with np.load(path) as arrays:  # as a program of one's own reads it
+        train, labels = arrays["train_features"], arrays["train_labels"]
+        assert arrays["test_features"].shape == (12, 1280)
+        assert arrays["classes"].tolist() == sorted(CLASSES)
+    assert sorted(set(labels.tolist())) == sorted(CLASSES)
+    assert GDDSG(projection_dim=100).fit(train, labels).score(train, labels) > 0.9
+    records = tmp_path / "records.jsonl"
+    arguments = ("--learner", "simplecil", "--tasks", 2, "--out", records, "--workers", 0)
+    assert "simplecil" in run("bench", "run", "--features", path, *arguments).output
+    found = json.loads(run("features", glyph_folder / "train", "--out", path, "--json").stdout)
+    assert found["train"] + found["test"] == 64
+    assert found["backbone"].startswith("efficientnet-lite0@")
+
+
+def test_features_that_cannot_be_written_are_refused_before_the_work(glyph_folder, tmp_path):
+    assert "add .npz" in run("features", glyph_folder, "--out", tmp_path / "x.csv", code=1).stderr
+    assert "There is no folder" in run("features", glyph_folder, "--out", tmp_path / "no" / "x.npz", code=1).stderr
+    lonely = tmp_path / "photos" / "capital A"
+    lonely.mkdir(parents=True)
+    photo = glyph_folder / "train" / "capital A" / "00000.png"
+    (lonely / "1.png").write_bytes(photo.read_bytes())
+    (lonely / "2.png").write_bytes(b"broken")
+    message = run("features", lonely.parent, "--out", tmp_path / "x.npz", code=1).stderr
+    assert "expected some of both" in message
+    assert "2.png: not an image of a known format" in message
+    assert not (tmp_path / "x.npz").exists()
 
 
 def test_cache(own_cache, glyph_folder, tmp_path):

@@ -272,6 +272,40 @@ def export(
     out.print(f"{onnx}: features to probabilities; largest difference to the model {gap:.1e}.")
 
 
+@app.command(epilog="Example:  gddsg features photos/ --out photos.npz")
+def features(
+    source: Annotated[Path, typer.Argument(help="Folder of photos, one class a folder; or a list.", metavar="FOLDER")],
+    file: Annotated[Path, typer.Option("--out", metavar="FILE", help="Feature file to write, .npz.")],
+    backbone: Annotated[
+        str | None, typer.Option(help="efficientnet-lite0 (default), vit-b16, hf:NAME, hf:FOLDER, timm:NAME, …")
+    ] = None,
+    device: Device = None,
+    strict: Strict = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the features of photos to a file, for `gddsg bench run --features` or a program of yours.
+
+    FOLDER with train/ and test/ keeps this division; else a fifth of the photos of each class become test photos.
+    """
+    from gddsg.backbones import DEFAULT_BACKBONE, load_backbone
+    from gddsg.backbones.feature_cache import FeatureCache
+    from gddsg.photos import write_features
+
+    with FeatureCache() as kept, progress_bar("Embedding") as progress:
+        network = load_backbone(backbone or DEFAULT_BACKBONE, device)
+        report = write_features(source, file, network, kept, strict=strict, progress=progress)
+    work_is_done()
+    if as_json:
+        print_json(asdict(report))
+        return
+    out.print(
+        f"{file}: {report.feature_dim} features of each of {counted(report.train + report.test, 'photo')} "
+        f"({report.train} for training, {report.test} for the test) of "
+        f"{counted(len(report.classes), 'class', 'classes')}, by {report.backbone}."
+    )
+    _print_skipped(report.skipped)
+
+
 @app.command()
 def demo(
     folder: Annotated[Path, typer.Option(help="Where to put pictures and the model.")] = Path("demo"),

@@ -11,12 +11,14 @@
 
 from gddsg.photos.classifier import PhotoClassifier
 from gddsg.photos.embedding import EmbeddedPhotos, Embedder, embed_dataset, embed_photos
+from gddsg.photos.feature_set import FeatureReport, write_features
 from gddsg.photos.merging import merge_models
 from gddsg.photos.reports import LearnReport, PhotoEvaluation, PhotoPrediction, PhotoPredictions
 
 __all__ = [
     "EmbeddedPhotos",
     "Embedder",
+    "FeatureReport",
     "LearnReport",
     "PhotoClassifier",
     "PhotoEvaluation",
@@ -25,4 +27,5 @@ __all__ = [
     "embed_dataset",
     "embed_photos",
     "merge_models",
+    "write_features",
 ]
