@@ -54,19 +54,8 @@ def model(learnt, tmp_path):
 
 def test_help_names_every_command_and_shows_examples():
     text = run("--help").output
-    for command in (
-        "learn",
-        "predict",
-        "evaluate",
-        "inspect",
-        "forget",
-        "rename",
-        "merge",
-        "export",
-        "demo",
-        "cache",
-        "features",
-    ):
+    commands = "learn predict sort evaluate inspect forget rename merge export features demo cache"
+    for command in commands.split():
         assert command in text
         assert command == "cache" or len(run(command, "--help").output) > 100
     assert "Example" in text
@@ -132,16 +121,58 @@ def test_predict_table_json_csv(learnt, glyph_folder):
     assert len(rows) == 13
 
 
-def test_predict_rejects_the_unknown(learnt, tmp_path, glyph_folder):
+def draw_rings(path):
+    """A picture that is like no glyph."""
     distance = np.hypot(*np.mgrid[-48:48, -48:48])
     rings = np.stack([127 + 127 * np.sin(distance / width) for width in (2, 3, 5)], axis=2).astype(np.uint8)
-    Image.fromarray(rings).save(tmp_path / "rings.png")
+    Image.fromarray(rings).save(path)
+
+
+def test_predict_rejects_the_unknown(learnt, tmp_path, glyph_folder):
+    draw_rings(tmp_path / "rings.png")
     (found,) = json.loads(run("predict", learnt, tmp_path / "rings.png", "--json", "--reject", 0.99).stdout)
     assert found["label"] == "unknown"
     assert "unknown" in run("predict", learnt, tmp_path / "rings.png", "--reject", 0.99).output
     known = json.loads(run("predict", learnt, glyph_folder / "train", "--json", "--reject", 0.99).stdout)
     assert sum(one["label"] != "unknown" for one in known) >= 60
     assert "expected the share" in run("predict", learnt, tmp_path / "rings.png", "--reject", 7, code=1).stderr
+
+
+def test_sort_copies_photos_into_a_folder_a_class_and_may_be_repeated(learnt, glyph_folder, tmp_path):
+    inbox, into = tmp_path / "inbox", tmp_path / "sorted"
+    inbox.mkdir()
+    for name in CLASSES:
+        (inbox / f"{name}.png").write_bytes((glyph_folder / "train" / name / "00000.png").read_bytes())
+    (inbox / "broken.png").write_bytes(b"broken")
+    found = run("sort", learnt, inbox, "--into", into)
+    assert "Copied 4 photos into" in found.stdout
+    assert "broken.png: not an image of a known format" in found.stderr
+    predicted = json.loads(run("predict", learnt, inbox, "--json").stdout)
+    expected = {(one["label"], one["name"].rpartition("/")[2]) for one in predicted}
+    assert {(path.parent.name, path.name) for path in into.rglob("*") if path.is_file()} == expected
+    assert len(list(inbox.iterdir())) == 5
+    assert "Copied 0 photos" in run("sort", learnt, inbox, "--into", into).stdout
+    again = json.loads(run("sort", learnt, inbox, "--into", into, "--move", "--json").stdout)
+    assert [one["there_before"] for one in again["photos"]] == [True] * 4
+    assert [path.name for path in inbox.iterdir()] == ["broken.png"]
+    assert len(list(into.rglob("*.png"))) == 4
+    (inbox / "broken.png").unlink()
+    assert "Moved 0 photos" in run("sort", learnt, inbox, "--into", into, "--move").stdout
+
+
+def test_sort_puts_the_unknown_apart_and_no_name_of_a_class_leads_out(model, glyph_folder, tmp_path):
+    run("rename", model, "small w", "../../x")
+    inbox, into = tmp_path / "inbox", tmp_path / "sorted"
+    inbox.mkdir()
+    (inbox / "w.png").write_bytes((glyph_folder / "train" / "small w" / "00001.png").read_bytes())
+    draw_rings(inbox / "rings.png")
+    run("sort", model, inbox, "--into", into, "--reject", 0.99, "--move")
+    assert (into / "unknown" / "rings.png").exists()
+    (other,) = (folder for folder in into.iterdir() if folder.name != "unknown")
+    assert [path.name for path in other.iterdir()] == ["w.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.gddsg", "inbox", "sorted"]
+    message = run("sort", model, inbox, "--into", tmp_path / "copy.gddsg", code=1).stderr
+    assert "cannot be made a folder for photos" in message
 
 
 def test_evaluate(learnt, glyph_folder):

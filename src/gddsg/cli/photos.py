@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -185,6 +186,37 @@ def evaluate(
         for truth, taken_for, times in found.confusions[:_SHOWN]:
             out.print(f"  {truth} taken for {taken_for}: {'once' if times == 1 else f'{times} times'}")
     _print_skipped(found.skipped)
+
+
+@app.command(epilog="Example:  gddsg sort animals.gddsg inbox/ --into sorted/ --reject 0.99")
+def sort(
+    model: ModelFile,
+    inbox: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.", metavar="IMAGE|FOLDER...")],
+    into: Annotated[Path, typer.Option(metavar="FOLDER", help="Where a folder is made for every class.")],
+    move: Annotated[bool, typer.Option("--move", help="Move the photos instead of copying them.")] = False,
+    reject: Reject = None,
+    as_json: AsJson = False,
+    strict: Strict = False,
+    backbone: TrustedBackbone = None,
+    device: Device = None,
+) -> None:
+    """Copy photos into a folder a class. Nothing is ever overwritten, and the command may be repeated."""
+    with _classifier(model, backbone, device) as classifier, _embedding(classifier) as progress:
+        report = classifier.sort(*inbox, into=into, move=move, reject=reject, strict=strict, progress=progress)
+    work_is_done()
+    if as_json:
+        print_json(asdict(report))
+        return
+    done = [one for one in report.photos if not one.there_before]
+    counts = Counter((one.label, str(Path(one.target).parent)) for one in done)
+    if counts:
+        print_table(
+            ("class", "photos", "folder"), ((label, n, folder) for (label, folder), n in sorted(counts.items()))
+        )
+    before = len(report.photos) - len(done)
+    there = f" {counted(before, 'photo')} {'was' if before == 1 else 'were'} there before." if before else ""
+    out.print(f"{'Moved' if move else 'Copied'} {counted(len(done), 'photo')} into {into}.{there}")
+    _print_skipped(report.skipped)
 
 
 @app.command(epilog="Example:  gddsg inspect animals.gddsg --graph look-alikes.html")

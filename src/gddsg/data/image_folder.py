@@ -68,12 +68,20 @@ def test_photos(*paths: StrPath, case_sensitive: bool = False) -> PhotoListing: 
     return _labelled(paths, "test", case_sensitive)
 
 
-def unlabelled_photos(*paths: StrPath) -> PhotoListing:
-    """All photos in files and folders at any depth, without labels, in the order of ``paths``."""
+def unlabelled_photos(*paths: StrPath, may_be_none: bool = False) -> PhotoListing:
+    """All photos in files and folders at any depth, without labels, in the order of ``paths``.
+
+    Parameters
+    ----------
+    paths : path-like
+        Folders and image files.
+    may_be_none : bool
+        Whether there may be no photo at all, which is an error otherwise.
+    """
     reader = _Reader()
     for path in _existing(paths):
         reader.add_unlabelled(path)
-    return reader.listing(paths)
+    return reader.listing(paths, may_be_none)
 
 
 def image_folder(
@@ -137,10 +145,10 @@ class _Reader:
         self._photos: dict[tuple[Path, str], Photo] = {}
         self._skipped: dict[str, Skipped] = {}
 
-    def listing(self, paths: tuple[StrPath, ...]) -> PhotoListing:
+    def listing(self, paths: tuple[StrPath, ...], may_be_none: bool = False) -> PhotoListing:
         """What was found, or a :class:`DataError` if that is nothing."""
         skipped = tuple(self._skipped[name] for name in sorted(self._skipped))
-        if not self._photos:
+        if not self._photos and not may_be_none:
             raise _nothing_found(paths, skipped)
         return PhotoListing(tuple(self._photos.values()), skipped)
 

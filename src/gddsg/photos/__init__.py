@@ -4,6 +4,7 @@
 
     learn     listing ─▶ model_backbone ─▶ embedding ─▶ sorting ─▶ learning ─▶ store
     predict   inputs  ─▶ model_backbone ─▶ embedding ─▶ prediction
+    sort                 model_backbone ─▶ embedding ─▶ prediction ─▶ filing
     evaluate  listing ─▶ model_backbone ─▶ embedding ─▶ evaluation
 
 :mod:`~gddsg.photos.classifier` puts the steps together; each takes what the one before it gives.
@@ -12,6 +13,7 @@
 from gddsg.photos.classifier import PhotoClassifier
 from gddsg.photos.embedding import EmbeddedPhotos, Embedder, embed_dataset, embed_photos
 from gddsg.photos.feature_set import FeatureReport, write_features
+from gddsg.photos.filing import FiledPhoto, FilingReport
 from gddsg.photos.merging import merge_models
 from gddsg.photos.reports import LearnReport, PhotoEvaluation, PhotoPrediction, PhotoPredictions
 
@@ -19,6 +21,8 @@ __all__ = [
     "EmbeddedPhotos",
     "Embedder",
     "FeatureReport",
+    "FiledPhoto",
+    "FilingReport",
     "LearnReport",
     "PhotoClassifier",
     "PhotoEvaluation",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,24 @@ from gddsg.backbones.base import Backbone
 from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.core.model import Model, Settings
 from gddsg.data.dataset import PhotoListing
+from gddsg.data.image_folder import unlabelled_photos
 from gddsg.errors import DataError, ModelFileError
 from gddsg.photos.embedding import EmbeddedPhotos
 from gddsg.photos.evaluation import evaluate_photos
+from gddsg.photos.filing import FilingReport, file_photos, leave_out_filed, prepare_folder
 from gddsg.photos.inputs import ImageLike, list_images
 from gddsg.photos.learning import check_labels, grow_model, report_learning
 from gddsg.photos.listing import list_labelled_photos
 from gddsg.photos.model_backbone import ModelBackbone
 from gddsg.photos.prediction import predict_photos
-from gddsg.photos.reports import LearnReport, PhotoEvaluation, PhotoPredictions, list_skipped, refuse_skipped
+from gddsg.photos.reports import (
+    LearnReport,
+    PhotoEvaluation,
+    PhotoPrediction,
+    PhotoPredictions,
+    list_skipped,
+    refuse_skipped,
+)
 from gddsg.photos.sorting import SortedPhotos, sort_photos
 from gddsg.photos.threads import Progress
 from gddsg.store import SharedModel
@@ -204,6 +214,38 @@ class PhotoClassifier:
             return PhotoPredictions((), embedded.skipped)
         found = predict_photos(model.predictor, embedded.photos, embedded.features, top, reject)
         return PhotoPredictions(tuple(found), embedded.skipped)
+
+    def sort(
+        self,
+        *paths: StrPath,
+        into: StrPath,
+        move: bool = False,
+        reject: float | None = None,
+        strict: bool = False,
+        progress: Progress | None = None,
+    ) -> FilingReport:
+        """Put photos into a folder for each class by what they are taken for; see :mod:`gddsg.photos.filing`.
+
+        Parameters
+        ----------
+        *paths : str or path-like
+            Image files and folders.
+        into : str or path-like
+            That the folders are made in; photos that are in it already stay there.
+        move : bool
+            Whether the photos are moved, instead of copied.
+        reject, strict, progress : object
+            As in :meth:`predict`; photos that are unlike any class go to the folder ``unknown``.
+        """
+        model, folder = self.model, Path(into)
+        listing = leave_out_filed(unlabelled_photos(*paths, may_be_none=True), folder)
+        prepare_folder(folder)  # before the long work
+        embedded = self._embed_all(listing, model, strict, progress)
+        found: list[PhotoPrediction] = []
+        if embedded.photos:
+            found = predict_photos(model.predictor, embedded.photos, embedded.features, 1, reject)
+        filed = file_photos(found, folder, move=move)
+        return replace(filed, skipped=(*embedded.skipped, *filed.skipped))
 
     def evaluate(
         self,
