@@ -184,6 +184,40 @@ def test_evaluate(learnt, glyph_folder):
     assert found["accuracy"] > 0.7
 
 
+def test_evaluate_tells_photos_that_were_learnt_from_others(learnt, glyph_folder, tmp_path):
+    assert "learnt" not in run("evaluate", learnt, glyph_folder).stderr
+    everything = run("evaluate", learnt, glyph_folder / "train").stderr
+    assert "The model has learnt all of these photos, so this says little about new ones." in everything
+    both = tmp_path / "photos"
+    for part in ("train", "test"):
+        for photo in (glyph_folder / part).rglob("0000[01].png"):
+            (both / photo.parent.name).mkdir(parents=True, exist_ok=True)
+            (both / photo.parent.name / f"{part}-{photo.name}").write_bytes(photo.read_bytes())
+    assert (
+        "The model has learnt 8 of these photos, which makes them too easy; on the other 8:"
+        in run("evaluate", learnt, both).stderr
+    )
+    found = json.loads(run("evaluate", learnt, both, "--json").stdout)
+    assert (found["photos"], found["learnt_photos"]) == (16, 8)
+    correct = sum(one["correct"] for one in found["classes"])
+    assert found["unseen_accuracy"] == pytest.approx((correct - found["learnt_correct"]) / 8)
+
+
+def test_evaluate_html_shows_the_photos_that_are_wrong(learnt, glyph_folder, tmp_path):
+    mixed, page = tmp_path / "mixed", tmp_path / "page.html"
+    for truth, named in (("digit 0", "<b>digit 7"), ("small w", "small w")):
+        (mixed / named).mkdir(parents=True)
+        photo = glyph_folder / "train" / truth / "00000.png"
+        (mixed / named / "1.png").write_bytes(photo.read_bytes())
+    said = run("evaluate", learnt, mixed, "--html", page).stdout
+    assert f"Photos to look at are in {page}" in said
+    text = page.read_text()
+    assert text.count("data:image/jpeg;base64,") == 1
+    assert "&lt;b&gt;digit 7" in text
+    assert "<b>digit 7" not in text
+    assert "ends in .html" in run("evaluate", learnt, mixed, "--html", tmp_path / "x.png", code=1).stderr
+
+
 def test_inspect(learnt, tmp_path):
     text = run("inspect", learnt).output
     assert "4 classes in" in text

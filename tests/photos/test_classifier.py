@@ -288,6 +288,19 @@ def test_evaluation_counts_classes_never_learnt_as_wrong(classifier, photos):
     assert found.confusions[0][2] >= found.confusions[-1][2]
 
 
+def test_evaluation_counts_photos_that_were_learnt_apart(classifier, photos, tmp_path):
+    classifier.learn(photos)
+    fresh = write_photos(tmp_path / "fresh", n=2, first=300)
+    (fresh / "red" / "green.png").write_bytes((photos / "green" / "0.png").read_bytes())  # learnt, and labelled wrong
+    found = classifier.evaluate(fresh, photos / "blue")
+    assert (found.photos, found.learnt_photos, found.learnt_correct) == (17, 9, 8)
+    assert found.unseen_photos == 8
+    assert found.unseen_accuracy == 1.0
+    (wrong,) = found.wrong
+    assert (wrong.label, wrong.taken_for, wrong.learnt) == ("red", "green", True)
+    assert np.isnan(classifier.evaluate(photos).unseen_accuracy)
+
+
 def test_evaluation_prefers_the_test_part(classifier, photos, tmp_path):
     whole = tmp_path / "whole"
     whole.mkdir()

@@ -32,7 +32,7 @@ from gddsg.cli.streams import work_is_done
 if TYPE_CHECKING:  # the heavy parts are imported by the commands that need them, so that --help comes at once
     from gddsg.core.model import Model
     from gddsg.data.dataset import Skipped
-    from gddsg.photos import PhotoClassifier, PhotoPrediction
+    from gddsg.photos import PhotoClassifier, PhotoEvaluation, PhotoPrediction
 
 _SHOWN = 10
 
@@ -159,15 +159,26 @@ def evaluate(
     case_sensitive: CaseSensitive = False,
     backbone: TrustedBackbone = None,
     device: Device = None,
+    page: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Page with what is taken for what, and the wrong photos."),
+    ] = None,
 ) -> None:
     """Accuracy on labelled photos; folders with train/ and test/ are tested on test/."""
+    if page is not None:
+        from gddsg.report.evaluation_page import check_page_path, save_evaluation_html
+
+        check_page_path(page)  # before the long work
     with _classifier(model, backbone, device) as classifier, _embedding(classifier) as progress:
         found = classifier.evaluate(
             *folders, reject=reject, strict=strict, case_sensitive=case_sensitive, progress=progress
         )
+    if page is not None:
+        with busy("Drawing"):
+            save_evaluation_html(page, found, model.name)
     if as_json:
         numbers = {"accuracy": found.accuracy, "average_accuracy": found.average_accuracy, "photos": found.photos}
-        print_json(numbers | asdict(found))
+        print_json(numbers | {"unseen_accuracy": found.unseen_accuracy} | asdict(found))
         return
     notes = dict.fromkeys(found.unlearnt, " (never learnt)")
     print_table(
@@ -181,10 +192,14 @@ def evaluate(
         f"Accuracy {100 * found.accuracy:.1f} % of {counted(found.photos, 'photo')}, "
         f"{100 * found.average_accuracy:.1f} % on average over classes."
     )
+    if found.learnt_photos:
+        err.print(_warn_of_learnt(found), style="yellow")
     if found.confusions:
         out.print("Most often confused:")
         for truth, taken_for, times in found.confusions[:_SHOWN]:
             out.print(f"  {truth} taken for {taken_for}: {'once' if times == 1 else f'{times} times'}")
+    if page is not None:
+        out.print(f"Photos to look at are in {page}")
     _print_skipped(found.skipped)
 
 
@@ -413,6 +428,16 @@ def _prediction_row(one: PhotoPrediction) -> tuple[str, ...]:
     taken = not one.rejected
     others = "  ".join(f"{label} {100 * p:.1f} %" for label, p in one.top[1 if taken else 0 :])
     return one.name, one.label, f"{100 * one.probability:.1f} %" if taken else "", others
+
+
+def _warn_of_learnt(found: PhotoEvaluation) -> str:
+    """What to think of accuracy on photos that the model has learnt."""
+    if not found.unseen_photos:
+        return "The model has learnt all of these photos, so this says little about new ones. Evaluate others."
+    return (
+        f"The model has learnt {found.learnt_photos} of these photos, which makes them too easy; on the other "
+        f"{found.unseen_photos}: {100 * found.unseen_accuracy:.1f} %."
+    )
 
 
 def _class_cells(row: dict[str, Any]) -> tuple[object, ...]:

@@ -15,7 +15,7 @@ from gddsg.photos.embedding import EmbeddedPhotos, Embedder, embed_dataset, embe
 from gddsg.photos.feature_set import FeatureReport, write_features
 from gddsg.photos.filing import FiledPhoto, FilingReport
 from gddsg.photos.merging import merge_models
-from gddsg.photos.reports import LearnReport, PhotoEvaluation, PhotoPrediction, PhotoPredictions
+from gddsg.photos.reports import LearnReport, PhotoEvaluation, PhotoPrediction, PhotoPredictions, WrongPhoto
 
 __all__ = [
     "EmbeddedPhotos",
@@ -28,6 +28,7 @@ __all__ = [
     "PhotoEvaluation",
     "PhotoPrediction",
     "PhotoPredictions",
+    "WrongPhoto",
     "embed_dataset",
     "embed_photos",
     "merge_models",

@@ -270,7 +270,7 @@ class PhotoClassifier:
         embedded = self._embed_all(list_labelled_photos(paths, "test", case_sensitive), model, strict, progress)
         if not embedded.photos:
             raise DataError(f"None of the photos can be read:\n{list_skipped(embedded.skipped)}")
-        return evaluate_photos(model.predictor, embedded, reject)
+        return evaluate_photos(model.predictor, embedded, reject, model.label_samples())
 
     def _embed_all(
         self, listing: PhotoListing, model: Model, strict: bool, progress: Progress | None

@@ -128,15 +128,21 @@ class PhotoPredictions(Sequence[PhotoPrediction]):
 
 def _table_cells(one: PhotoPrediction) -> tuple[str, str, str, str]:
     """Photo, label, probability, and what else it might be."""
-    name = _visible(one.name)
+    name = printable(one.name)
     shown = name if len(name) <= _LONGEST_NAME else f"…{name[1 - _LONGEST_NAME :]}"
-    others = ", ".join(f"{_visible(label)} {100 * p:.1f} %" for label, p in one.top[0 if one.rejected else 1 :])
+    others = ", ".join(f"{printable(label)} {100 * p:.1f} %" for label, p in one.top[0 if one.rejected else 1 :])
     probability = "" if one.rejected else f"{100 * one.probability:.1f} %"
-    return shown, _visible(one.label), probability, others and f"({others})"
+    return shown, printable(one.label), probability, others and f"({others})"
 
 
-def _visible(text: str) -> str:
-    """Names come from strangers: they stay on their line and command no terminal."""
+def printable(text: str) -> str:
+    """Names come from strangers: they stay on their line and command no terminal.
+
+    Parameters
+    ----------
+    text : str
+        A name, or a sentence with one in it.
+    """
     return text if text.isprintable() else repr(text)[1:-1]
 
 
@@ -164,6 +170,29 @@ class ClassResult:
 
 
 @dataclass(frozen=True)
+class WrongPhoto:
+    """A photo that was not taken for what its label says; perhaps the label is wrong.
+
+    Attributes
+    ----------
+    name : str
+        Of the photo; its path, where it is in a file.
+    label, taken_for : str
+        What it should be, and what the model says.
+    probability : float
+        Of the likeliest class.
+    learnt : bool
+        Whether the model has learnt this very photo.
+    """
+
+    name: str
+    label: str
+    taken_for: str
+    probability: float
+    learnt: bool
+
+
+@dataclass(frozen=True)
 class PhotoEvaluation:
     """Accuracy on labelled photos.
 
@@ -179,6 +208,10 @@ class PhotoEvaluation:
         Classes of the photos that the model does not know; their photos count as wrong.
     calibration_error : float
         Expected calibration error of the probabilities, 15 bins.
+    learnt_photos, learnt_correct : int
+        How many of the photos the model has learnt itself, and how many of these were right: too easy a test.
+    wrong : tuple of WrongPhoto
+        The photos that were not right, those first of which the model is surest.
     """
 
     classes: tuple[ClassResult, ...]
@@ -186,6 +219,20 @@ class PhotoEvaluation:
     skipped: tuple[Skipped, ...]
     unlearnt: tuple[str, ...]
     calibration_error: float
+    learnt_photos: int
+    learnt_correct: int
+    wrong: tuple[WrongPhoto, ...]
+
+    @property
+    def unseen_photos(self) -> int:
+        """Number of photos that the model has not learnt."""
+        return self.photos - self.learnt_photos
+
+    @property
+    def unseen_accuracy(self) -> float:
+        """Accuracy on photos that the model has not learnt, from 0 to 1; NaN where it has learnt them all."""
+        correct = sum(result.correct for result in self.classes) - self.learnt_correct
+        return correct / self.unseen_photos if self.unseen_photos else float("nan")
 
     @property
     def photos(self) -> int:
@@ -225,6 +272,6 @@ def list_skipped(skipped: Sequence[Skipped]) -> str:
     skipped : sequence of Skipped
         Files left out, and why.
     """
-    lines = [f"  {_visible(one.name)}: {_visible(one.reason)}" for one in skipped[:_LISTED]]
+    lines = [f"  {printable(one.name)}: {printable(one.reason)}" for one in skipped[:_LISTED]]
     rest = len(skipped) - len(lines)
     return "\n".join([*lines, *([f"  … and {rest} more"] if rest else [])])
