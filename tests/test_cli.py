@@ -203,6 +203,26 @@ def test_evaluate_tells_photos_that_were_learnt_from_others(learnt, glyph_folder
     assert found["unseen_accuracy"] == pytest.approx((correct - found["learnt_correct"]) / 8)
 
 
+def test_evaluate_cross_needs_no_test_photos_and_leaves_the_model_alone(learnt, glyph_folder, tmp_path):
+    before = learnt.read_bytes(), learnt.stat().st_mtime_ns
+    found = run("evaluate", learnt, "--cross", glyph_folder)
+    assert "of 64 photos" in found.stdout  # those of train/
+    assert "This is an estimate: five models" in found.stdout
+    assert "four fifths of the photos" in found.stdout
+    assert "were no possible answers" not in found.stdout
+    assert "learnt all" not in found.stderr
+    assert (learnt.read_bytes(), learnt.stat().st_mtime_ns) == before
+    numbers = json.loads(run("evaluate", learnt, "--cross", glyph_folder, "--json").stdout)
+    assert numbers["cross"] is True
+    assert 0.6 < numbers["accuracy"] <= 1
+    two = [glyph_folder / "train" / name for name in CLASSES[:2]]
+    assert "2 classes of the model have no photos there" in run("evaluate", learnt, "--cross", *two).stdout
+    for i, folder in enumerate(two):
+        (tmp_path / "lonely" / folder.name).mkdir(parents=True)
+        (tmp_path / "lonely" / folder.name / "1.png").write_bytes((folder / f"0000{i}.png").read_bytes())
+    assert "No class has two different" in run("evaluate", learnt, "--cross", tmp_path / "lonely", code=1).stderr
+
+
 def test_evaluate_html_shows_the_photos_that_are_wrong(learnt, glyph_folder, tmp_path):
     mixed, page = tmp_path / "mixed", tmp_path / "page.html"
     for truth, named in (("digit 0", "<b>digit 7"), ("small w", "small w")):

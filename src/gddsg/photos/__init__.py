@@ -5,7 +5,7 @@
     learn     listing ─▶ model_backbone ─▶ embedding ─▶ sorting ─▶ learning ─▶ store
     predict   inputs  ─▶ model_backbone ─▶ embedding ─▶ prediction
     sort                 model_backbone ─▶ embedding ─▶ prediction ─▶ filing
-    evaluate  listing ─▶ model_backbone ─▶ embedding ─▶ evaluation
+    evaluate  listing ─▶ model_backbone ─▶ embedding ─▶ evaluation, cross_validation
 
 :mod:`~gddsg.photos.classifier` puts the steps together; each takes what the one before it gives.
 """

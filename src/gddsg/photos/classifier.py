@@ -14,6 +14,7 @@ from gddsg.core.model import Model, Settings
 from gddsg.data.dataset import PhotoListing
 from gddsg.data.image_folder import unlabelled_photos
 from gddsg.errors import DataError, ModelFileError
+from gddsg.photos.cross_validation import cross_validate
 from gddsg.photos.embedding import EmbeddedPhotos
 from gddsg.photos.evaluation import evaluate_photos
 from gddsg.photos.filing import FilingReport, file_photos, leave_out_filed, prepare_folder
@@ -271,6 +272,35 @@ class PhotoClassifier:
         if not embedded.photos:
             raise DataError(f"None of the photos can be read:\n{list_skipped(embedded.skipped)}")
         return evaluate_photos(model.predictor, embedded, reject, model.label_samples())
+
+    def cross_validate(
+        self,
+        *paths: StrPath,
+        folds: int = 5,
+        reject: float | None = None,
+        strict: bool = False,
+        case_sensitive: bool = False,
+        progress: Progress | None = None,
+    ) -> PhotoEvaluation:
+        """Accuracy to expect on new photos, without a test folder: each photo is asked of a model that never saw it.
+
+        Models with the settings of this one learn the photos in folders, or the ``train`` part of folders that have
+        one, but for a fifth each; what this model has learnt plays no part, and its file is left alone.
+
+        Parameters
+        ----------
+        *paths : str or path-like
+            Folders and lists, as for :meth:`learn`.
+        folds : int
+            Number of models; each does without one photo in so many.
+        case_sensitive, reject, strict, progress : object
+            As in :meth:`evaluate`.
+        """
+        model = self.model
+        embedded = self._embed_all(list_labelled_photos(paths, "train", case_sensitive), model, strict, progress)
+        if not embedded.photos:
+            raise DataError(f"None of the photos can be read:\n{list_skipped(embedded.skipped)}")
+        return cross_validate(model.settings, embedded, folds, reject)
 
     def _embed_all(
         self, listing: PhotoListing, model: Model, strict: bool, progress: Progress | None

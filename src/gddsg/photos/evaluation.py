@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gddsg.core.predictor import Floats, Predictor
+from gddsg.core.predictor import Features, Floats, Predictor
 from gddsg.evaluation.metrics import expected_calibration_error
 from gddsg.photos.embedding import EmbeddedPhotos
 from gddsg.photos.prediction import UNKNOWN, choose_labels
@@ -32,11 +32,44 @@ def evaluate_photos(
     learnt : container of int
         Sample ids of photos that the model has learnt.
     """
-    names, features = predictor.labels.astype(str), embedded.features
+    logs, predicted = judge(predictor, embedded.features, reject)
+    return summarise(predictor.labels.astype(str), embedded, logs, predicted, learnt)
+
+
+def judge(predictor: Predictor, features: Features, reject: float | None) -> tuple[Floats, NDArray[Any]]:
+    """Log-probabilities ``(n, n_classes)`` and labels ``(n,)`` of features ``(n, feature_dim)``.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        Of the model.
+    features : ndarray
+        At least one row.
+    reject : float or None
+        As in :func:`evaluate_photos`.
+    """
     strange = None if reject is None else predictor.measure_novelty(features) > predictor.novelty_limit(reject)
     logs = predictor.predict_log_proba(features)
+    return logs, choose_labels(predictor, logs, strange)
+
+
+def summarise(
+    names: NDArray[Any], embedded: EmbeddedPhotos, logs: Floats, predicted: NDArray[Any], learnt: Container[int] = ()
+) -> PhotoEvaluation:
+    """What comes of answers about labelled photos.
+
+    Parameters
+    ----------
+    names : ndarray
+        ``(n_classes,)``, the classes that could be answered.
+    embedded : EmbeddedPhotos
+        The photos.
+    logs, predicted : ndarray
+        As :func:`judge` gives them, a row for each photo.
+    learnt : container of int
+        Sample ids of photos that the model has learnt.
+    """
     truth = np.array([photo.label for photo in embedded.photos])
-    predicted = choose_labels(predictor, logs, strange)
     classes = _count_by_class(truth, predicted, (predicted == UNKNOWN) & (UNKNOWN not in names))
     right, seen = predicted == truth, np.array([sample in learnt for sample in embedded.samples])
     of_known = np.isin(truth, names)
