@@ -54,7 +54,7 @@ def model(learnt, tmp_path):
 
 def test_help_names_every_command_and_shows_examples():
     text = run("--help").output
-    commands = "learn predict sort evaluate inspect forget rename merge export features demo cache"
+    commands = "learn predict sort evaluate inspect forget rename correct merge export features demo cache"
     for command in commands.split():
         assert command in text
         assert command == "cache" or len(run(command, "--help").output) > 100
@@ -261,6 +261,23 @@ def test_forget_rename_merge(model, glyph_folder, tmp_path):
     merged = run("merge", model, other, "--into", tmp_path / "all.gddsg").output
     assert "knows 4 classes" in merged.replace("\n", "")
     assert "is not in this model" in run("forget", model, "wolf", code=1).stderr
+
+
+def test_correct_moves_a_photo_to_another_class(model, glyph_folder, own_cache):
+    photo, before = glyph_folder / "train" / "small w" / "00003.png", model.read_bytes()
+    message = run("correct", model, photo, "digit 7", code=1).stderr
+    assert "its other photos (15), and 15 cannot be found in the feature cache" in message
+    assert "--photos FOLDER" in message
+    assert model.read_bytes() == before
+    said = run("correct", model, photo, "digit 7", "--photos", glyph_folder).output
+    assert said == f"{photo} belongs to digit 7 now; small w was learnt again from 15 photos.\n"
+    counts = {row["label"]: row["samples"] for row in json.loads(run("inspect", model, "--json").stdout)["class_table"]}
+    assert counts == {"capital A": 16, "digit 0": 16, "digit 7": 17, "small w": 15}
+    assert "already; nothing was changed" in run("correct", model, photo, "digit 7").output
+    found = json.loads(run("correct", model, photo, "slash", "--photos", glyph_folder, "--json").stdout)
+    assert found["new_class"] is True
+    unknown = run("correct", model, glyph_folder / "test" / "small w" / "00000.png", "digit 7", code=1).stderr
+    assert "has not learnt" in unknown
 
 
 def test_export_runs_in_onnx_runtime_alone(learnt, glyph_folder, tmp_path):

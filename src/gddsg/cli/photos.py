@@ -280,6 +280,38 @@ def rename(model: ModelFile, old: str, new: str) -> None:
     out.print(f"{old} is now called {new}.")
 
 
+@app.command(epilog="Example:  gddsg correct animals.gddsg photos/fox/17.jpg wolf --photos photos/")
+def correct(
+    model: ModelFile,
+    photo: Annotated[Path, typer.Argument(help="The photo, as it was learnt.", metavar="PHOTO")],
+    name: Annotated[str, typer.Argument(help="The class it belongs to.", metavar="CLASS")],
+    photos: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Where the other photos of its old class are, if no longer in the cache."),
+    ] = None,
+    case_sensitive: CaseSensitive = False,
+    as_json: AsJson = False,
+    backbone: TrustedBackbone = None,
+    device: Device = None,
+) -> None:
+    """Move a photo that was learnt under the wrong class to another; its old class is learnt again without it."""
+    with _classifier(model, backbone, device) as classifier, _embedding(classifier) as progress:
+        report = classifier.correct(photo, name, photos=photos or (), case_sensitive=case_sensitive, progress=progress)
+    work_is_done()
+    if as_json:
+        print_json(asdict(report))
+    elif report.old == report.new:
+        out.print(f"{photo} was learnt as {report.old} already; nothing was changed.")
+    else:
+        left = (
+            f"{report.old} was learnt again from {counted(report.relearnt, 'photo')}"
+            if report.relearnt
+            else f"{report.old} had no other photo and is gone"
+        )
+        new = ", a new class" if report.new_class else ""
+        out.print(f"{photo} belongs to {report.new}{new} now; {left}.")
+
+
 @app.command(epilog="Example:  gddsg merge monday.gddsg tuesday.gddsg --into week.gddsg")
 def merge(
     models: Annotated[list[Path], typer.Argument(help="Model files.", metavar="MODEL...")],

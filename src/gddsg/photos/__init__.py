@@ -11,6 +11,7 @@
 """
 
 from gddsg.photos.classifier import PhotoClassifier
+from gddsg.photos.correcting import CorrectionReport
 from gddsg.photos.embedding import EmbeddedPhotos, Embedder, embed_dataset, embed_photos
 from gddsg.photos.feature_set import FeatureReport, write_features
 from gddsg.photos.filing import FiledPhoto, FilingReport
@@ -18,6 +19,7 @@ from gddsg.photos.merging import merge_models
 from gddsg.photos.reports import LearnReport, PhotoEvaluation, PhotoPrediction, PhotoPredictions, WrongPhoto
 
 __all__ = [
+    "CorrectionReport",
     "EmbeddedPhotos",
     "Embedder",
     "FeatureReport",

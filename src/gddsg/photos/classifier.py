@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from gddsg.backbones.base import Backbone
+from gddsg.backbones.base import Array, Backbone
 from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.core.model import Model, Settings
-from gddsg.data.dataset import PhotoListing
+from gddsg.data.dataset import PhotoListing, clean_label
 from gddsg.data.image_folder import unlabelled_photos
+from gddsg.data.photo import Photo, content_key, identify_sample
 from gddsg.errors import DataError, ModelFileError
+from gddsg.photos.correcting import (
+    AllBut,
+    CorrectionReport,
+    correct_model,
+    find_class,
+    list_samples,
+    refuse_missing,
+)
 from gddsg.photos.cross_validation import cross_validate
 from gddsg.photos.embedding import EmbeddedPhotos
 from gddsg.photos.evaluation import evaluate_photos
@@ -340,9 +349,79 @@ class PhotoClassifier:
         """
         self._change(lambda model: model.renamed(old, new))
 
-    def _change(self, step: Callable[[Model], Model]) -> None:
+    def correct(
+        self,
+        photo: StrPath,
+        label: str,
+        *,
+        photos: Sequence[StrPath] = (),
+        case_sensitive: bool = False,
+        progress: Progress | None = None,
+    ) -> CorrectionReport:
+        """Move a photo that was learnt under the wrong class to another one, all or nothing.
+
+        The class it was in is learnt again from its other photos, in one batch. Their features come from the cache; for
+        those that are not there, folders with the photos have to be named.
+
+        Parameters
+        ----------
+        photo : str or path-like
+            The photo, byte for byte as it was learnt.
+        label : str
+            The class it belongs to, which may be new.
+        photos : sequence of str or path-like
+            Folders in which photos of the class it was in are looked for, at any depth.
+        case_sensitive : bool
+            Whether a new class may differ from another only in upper and lower case.
+        progress : callable or None
+            Told how far the work is.
+        """
+        moved = Photo.of_file(Path(photo), clean_label(label))
+        sample = identify_sample(content_key(moved.read()))
+        report = None
+        while report is None:  # once more only if another process has changed the class meanwhile
+            report = self._correct(moved, sample, photos, case_sensitive, progress)
+        return report
+
+    def _correct(
+        self, photo: Photo, sample: int, folders: Sequence[StrPath], case_sensitive: bool, progress: Progress | None
+    ) -> CorrectionReport | None:
+        """Move the photo; None if its class is no longer what it was when features were looked up."""
+        model, new = self.model, photo.label
+        old = find_class(model, sample, photo.name)
+        if old == new:
+            return CorrectionReport(photo.name, str(old), new, 0, False)
+        check_labels([photo], model, case_sensitive)
+        samples = list_samples(model, old)
+        features = self._find_features(samples, model, PhotoListing((photo,)), progress)
+        if folders and samples - features.keys():
+            features |= self._find_features(samples - features.keys(), model, unlabelled_photos(*folders), progress)
+        refuse_missing(samples, features, old, len(folders))
+
+        def step(current: Model) -> Model:
+            self._backbone.require_same(current, model.settings.backbone)
+            check_labels([photo], current, case_sensitive)
+            same = old in current.cards and list_samples(current, old) == samples
+            return correct_model(current, sample, old, new, features) if same else current
+
+        before = self._change(step)
+        if old not in before.cards or list_samples(before, old) != samples:
+            return None
+        return CorrectionReport(photo.name, str(old), new, len(samples) - 1, new not in before.cards)
+
+    def _find_features(
+        self, samples: Collection[int], model: Model, listing: PhotoListing, progress: Progress | None
+    ) -> dict[int, Array]:
+        """Features of samples, from the cache or by those photos of a listing that are meant, by sample id."""
+        found = self._backbone.look_up(samples, model, self.cache)
+        wanted = AllBut(set(samples) - found.keys())
+        embedded = self._backbone.embed(listing, model, self.cache, progress, known=wanted)
+        return found | dict(zip(embedded.samples, embedded.features, strict=True))
+
+    def _change(self, step: Callable[[Model], Model]) -> Model:
+        """Put the successor of the model in its place; the model that was there before."""
         _ = self.model  # where there is none, nobody has to be waited for
-        self._file.change(lambda model: step(self._require(model)))
+        return self._require(self._file.change(lambda model: step(self._require(model))))
 
     def _require(self, model: Model | None) -> Model:
         if model is None:
