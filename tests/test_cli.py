@@ -54,7 +54,8 @@ def model(learnt, tmp_path):
 
 def test_help_names_every_command_and_shows_examples():
     text = run("--help").output
-    for command in ("learn", "predict", "evaluate", "inspect", "forget", "rename", "merge", "export", "demo", "cache"):
+    commands = "learn predict sort evaluate inspect forget rename correct merge export features demo cache"
+    for command in commands.split():
         assert command in text
         assert command == "cache" or len(run(command, "--help").output) > 100
     assert "Example" in text
@@ -72,12 +73,41 @@ def test_version():
 def test_learn_says_what_it_did(glyph_folder, tmp_path):
     path = tmp_path / "m.gddsg"
     first = run("learn", path, glyph_folder / "train" / "digit 0", glyph_folder / "train" / "digit 7")
-    assert "Learnt 32 photos of 2 classes, 2 of them new." in first.output
+    assert first.output.splitlines() == [
+        "Learnt 32 photos of 2 classes, 2 of them new.",
+        "  New: digit 0 (16), digit 7 (16)",
+    ]
     again = run("learn", path, glyph_folder, "--json")
     report = json.loads(again.stdout)
     assert report["learnt"] == {"capital A": 16, "small w": 16}
     assert report["known"] == 32
     assert "64 photos had been learnt before" in run("learn", path, glyph_folder).output
+
+
+def test_learn_names_at_most_ten_classes_and_tells_new_ones_from_old_ones(glyph_folder, tmp_path):
+    path, photos = tmp_path / "m.gddsg", sorted((glyph_folder / "train").rglob("*.png"))
+    for i, photo in enumerate(photos[:26]):
+        folder = tmp_path / ("first" if i < 13 else "second") / f"class {i % 13 + 10 * (i == 25)}"
+        folder.mkdir(parents=True)
+        (folder / photo.name).write_bytes(photo.read_bytes())
+    first = run("learn", path, tmp_path / "first", "--projection-dim", 100).output
+    assert "  New: class 0 (1), class 1 (1), class 10 (1), " in first
+    assert first.endswith("class 6 (1) and 3 more\n")
+    (tmp_path / "second" / "notes.txt").write_text("no photo")
+    again = run("learn", path, tmp_path / "second")
+    assert "Learnt 13 photos of 13 classes, 1 of them new." in again.stdout
+    assert "  New: class 22 (1)\n  More of: class 0 (1)" in again.stdout
+    assert "notes.txt: not an image file" in again.stderr
+
+
+def test_learn_refuses_a_folder_one_level_too_high_and_names_the_right_one(glyph_folder, tmp_path):
+    path = tmp_path / "m.gddsg"
+    (tmp_path / "outer").mkdir()
+    (tmp_path / "outer" / "glyphs").symlink_to(glyph_folder)
+    message = run("learn", path, tmp_path / "outer", code=1).stderr
+    assert f"'{tmp_path / 'outer'}' seems to be one level too high: it would make 'glyphs' a class" in message
+    assert f"name '{tmp_path / 'outer' / 'glyphs'}' instead" in message
+    assert not path.exists()
 
 
 def test_predict_table_json_csv(learnt, glyph_folder):
@@ -91,16 +121,58 @@ def test_predict_table_json_csv(learnt, glyph_folder):
     assert len(rows) == 13
 
 
-def test_predict_rejects_the_unknown(learnt, tmp_path, glyph_folder):
+def draw_rings(path):
+    """A picture that is like no glyph."""
     distance = np.hypot(*np.mgrid[-48:48, -48:48])
     rings = np.stack([127 + 127 * np.sin(distance / width) for width in (2, 3, 5)], axis=2).astype(np.uint8)
-    Image.fromarray(rings).save(tmp_path / "rings.png")
+    Image.fromarray(rings).save(path)
+
+
+def test_predict_rejects_the_unknown(learnt, tmp_path, glyph_folder):
+    draw_rings(tmp_path / "rings.png")
     (found,) = json.loads(run("predict", learnt, tmp_path / "rings.png", "--json", "--reject", 0.99).stdout)
     assert found["label"] == "unknown"
     assert "unknown" in run("predict", learnt, tmp_path / "rings.png", "--reject", 0.99).output
     known = json.loads(run("predict", learnt, glyph_folder / "train", "--json", "--reject", 0.99).stdout)
     assert sum(one["label"] != "unknown" for one in known) >= 60
     assert "expected the share" in run("predict", learnt, tmp_path / "rings.png", "--reject", 7, code=1).stderr
+
+
+def test_sort_copies_photos_into_a_folder_a_class_and_may_be_repeated(learnt, glyph_folder, tmp_path):
+    inbox, into = tmp_path / "inbox", tmp_path / "sorted"
+    inbox.mkdir()
+    for name in CLASSES:
+        (inbox / f"{name}.png").write_bytes((glyph_folder / "train" / name / "00000.png").read_bytes())
+    (inbox / "broken.png").write_bytes(b"broken")
+    found = run("sort", learnt, inbox, "--into", into)
+    assert "Copied 4 photos into" in found.stdout
+    assert "broken.png: not an image of a known format" in found.stderr
+    predicted = json.loads(run("predict", learnt, inbox, "--json").stdout)
+    expected = {(one["label"], one["name"].rpartition("/")[2]) for one in predicted}
+    assert {(path.parent.name, path.name) for path in into.rglob("*") if path.is_file()} == expected
+    assert len(list(inbox.iterdir())) == 5
+    assert "Copied 0 photos" in run("sort", learnt, inbox, "--into", into).stdout
+    again = json.loads(run("sort", learnt, inbox, "--into", into, "--move", "--json").stdout)
+    assert [one["there_before"] for one in again["photos"]] == [True] * 4
+    assert [path.name for path in inbox.iterdir()] == ["broken.png"]
+    assert len(list(into.rglob("*.png"))) == 4
+    (inbox / "broken.png").unlink()
+    assert "Moved 0 photos" in run("sort", learnt, inbox, "--into", into, "--move").stdout
+
+
+def test_sort_puts_the_unknown_apart_and_no_name_of_a_class_leads_out(model, glyph_folder, tmp_path):
+    run("rename", model, "small w", "../../x")
+    inbox, into = tmp_path / "inbox", tmp_path / "sorted"
+    inbox.mkdir()
+    (inbox / "w.png").write_bytes((glyph_folder / "train" / "small w" / "00001.png").read_bytes())
+    draw_rings(inbox / "rings.png")
+    run("sort", model, inbox, "--into", into, "--reject", 0.99, "--move")
+    assert (into / "unknown" / "rings.png").exists()
+    (other,) = (folder for folder in into.iterdir() if folder.name != "unknown")
+    assert [path.name for path in other.iterdir()] == ["w.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.gddsg", "inbox", "sorted"]
+    message = run("sort", model, inbox, "--into", tmp_path / "copy.gddsg", code=1).stderr
+    assert "cannot be made a folder for photos" in message
 
 
 def test_evaluate(learnt, glyph_folder):
@@ -110,6 +182,60 @@ def test_evaluate(learnt, glyph_folder):
     assert found["photos"] == 12
     assert found["accuracy"] == pytest.approx(np.mean([c["correct"] / c["photos"] for c in found["classes"]]))
     assert found["accuracy"] > 0.7
+
+
+def test_evaluate_tells_photos_that_were_learnt_from_others(learnt, glyph_folder, tmp_path):
+    assert "learnt" not in run("evaluate", learnt, glyph_folder).stderr
+    everything = run("evaluate", learnt, glyph_folder / "train").stderr
+    assert "The model has learnt all of these photos, so this says little about new ones." in everything
+    both = tmp_path / "photos"
+    for part in ("train", "test"):
+        for photo in (glyph_folder / part).rglob("0000[01].png"):
+            (both / photo.parent.name).mkdir(parents=True, exist_ok=True)
+            (both / photo.parent.name / f"{part}-{photo.name}").write_bytes(photo.read_bytes())
+    assert (
+        "The model has learnt 8 of these photos, which makes them too easy; on the other 8:"
+        in run("evaluate", learnt, both).stderr
+    )
+    found = json.loads(run("evaluate", learnt, both, "--json").stdout)
+    assert (found["photos"], found["learnt_photos"]) == (16, 8)
+    correct = sum(one["correct"] for one in found["classes"])
+    assert found["unseen_accuracy"] == pytest.approx((correct - found["learnt_correct"]) / 8)
+
+
+def test_evaluate_cross_needs_no_test_photos_and_leaves_the_model_alone(learnt, glyph_folder, tmp_path):
+    before = learnt.read_bytes(), learnt.stat().st_mtime_ns
+    found = run("evaluate", learnt, "--cross", glyph_folder)
+    assert "of 64 photos" in found.stdout  # those of train/
+    assert "This is an estimate: five models" in found.stdout
+    assert "four fifths of the photos" in found.stdout
+    assert "were no possible answers" not in found.stdout
+    assert "learnt all" not in found.stderr
+    assert (learnt.read_bytes(), learnt.stat().st_mtime_ns) == before
+    numbers = json.loads(run("evaluate", learnt, "--cross", glyph_folder, "--json").stdout)
+    assert numbers["cross"] is True
+    assert 0.6 < numbers["accuracy"] <= 1
+    two = [glyph_folder / "train" / name for name in CLASSES[:2]]
+    assert "2 classes of the model have no photos there" in run("evaluate", learnt, "--cross", *two).stdout
+    for i, folder in enumerate(two):
+        (tmp_path / "lonely" / folder.name).mkdir(parents=True)
+        (tmp_path / "lonely" / folder.name / "1.png").write_bytes((folder / f"0000{i}.png").read_bytes())
+    assert "No class has two different" in run("evaluate", learnt, "--cross", tmp_path / "lonely", code=1).stderr
+
+
+def test_evaluate_html_shows_the_photos_that_are_wrong(learnt, glyph_folder, tmp_path):
+    mixed, page = tmp_path / "mixed", tmp_path / "page.html"
+    for truth, named in (("digit 0", "<b>digit 7"), ("small w", "small w")):
+        (mixed / named).mkdir(parents=True)
+        photo = glyph_folder / "train" / truth / "00000.png"
+        (mixed / named / "1.png").write_bytes(photo.read_bytes())
+    said = run("evaluate", learnt, mixed, "--html", page).stdout
+    assert f"Photos to look at are in {page}" in said
+    text = page.read_text()
+    assert text.count("data:image/jpeg;base64,") == 1
+    assert "&lt;b&gt;digit 7" in text
+    assert "<b>digit 7" not in text
+    assert "ends in .html" in run("evaluate", learnt, mixed, "--html", tmp_path / "x.png", code=1).stderr
 
 
 def test_inspect(learnt, tmp_path):
@@ -137,6 +263,23 @@ def test_forget_rename_merge(model, glyph_folder, tmp_path):
     assert "is not in this model" in run("forget", model, "wolf", code=1).stderr
 
 
+def test_correct_moves_a_photo_to_another_class(model, glyph_folder, own_cache):
+    photo, before = glyph_folder / "train" / "small w" / "00003.png", model.read_bytes()
+    message = run("correct", model, photo, "digit 7", code=1).stderr
+    assert "its other photos (15), and 15 cannot be found in the feature cache" in message
+    assert "--photos FOLDER" in message
+    assert model.read_bytes() == before
+    said = run("correct", model, photo, "digit 7", "--photos", glyph_folder).output
+    assert said == f"{photo} belongs to digit 7 now; small w was learnt again from 15 photos.\n"
+    counts = {row["label"]: row["samples"] for row in json.loads(run("inspect", model, "--json").stdout)["class_table"]}
+    assert counts == {"capital A": 16, "digit 0": 16, "digit 7": 17, "small w": 15}
+    assert "already; nothing was changed" in run("correct", model, photo, "digit 7").output
+    found = json.loads(run("correct", model, photo, "slash", "--photos", glyph_folder, "--json").stdout)
+    assert found["new_class"] is True
+    unknown = run("correct", model, glyph_folder / "test" / "small w" / "00000.png", "digit 7", code=1).stderr
+    assert "has not learnt" in unknown
+
+
 def test_export_runs_in_onnx_runtime_alone(learnt, glyph_folder, tmp_path):
     path = tmp_path / "m.onnx"
     assert "largest difference" in run("export", learnt, "--onnx", path).output
@@ -158,6 +301,38 @@ def test_a_model_of_several_layers(glyph_folder, tmp_path):
     assert json.loads(run("evaluate", model, glyph_folder, "--json").stdout)["accuracy"] > 0.7
     message = run("learn", model, photos, "--backbone", "efficientnet-lite0", code=1).stderr.replace("\n", " ")
     assert "was learnt with the backbone efficientnet-lite0/layers2, and efficientnet-lite0 was asked for" in message
+
+
+def test_features_of_photos_are_what_the_benchmark_reads(glyph_folder, tmp_path):
+    path = tmp_path / "glyphs.npz"
+    said = run("features", glyph_folder, "--out", path).output
+    assert "1280 features of each of 76 photos (64 for training, 12 for the test) of 4 classes" in said
+    with np.load(path) as arrays:  # as a program of one's own reads it
+        train, labels = arrays["train_features"], arrays["train_labels"]
+        assert arrays["test_features"].shape == (12, 1280)
+        assert arrays["classes"].tolist() == sorted(CLASSES)
+    assert sorted(set(labels.tolist())) == sorted(CLASSES)
+    assert GDDSG(projection_dim=100).fit(train, labels).score(train, labels) > 0.9
+    records = tmp_path / "records.jsonl"
+    arguments = ("--learner", "simplecil", "--tasks", 2, "--out", records, "--workers", 0)
+    assert "simplecil" in run("bench", "run", "--features", path, *arguments).output
+    found = json.loads(run("features", glyph_folder / "train", "--out", path, "--json").stdout)
+    assert found["train"] + found["test"] == 64
+    assert found["backbone"].startswith("efficientnet-lite0@")
+
+
+def test_features_that_cannot_be_written_are_refused_before_the_work(glyph_folder, tmp_path):
+    assert "add .npz" in run("features", glyph_folder, "--out", tmp_path / "x.csv", code=1).stderr
+    assert "There is no folder" in run("features", glyph_folder, "--out", tmp_path / "no" / "x.npz", code=1).stderr
+    lonely = tmp_path / "photos" / "capital A"
+    lonely.mkdir(parents=True)
+    photo = glyph_folder / "train" / "capital A" / "00000.png"
+    (lonely / "1.png").write_bytes(photo.read_bytes())
+    (lonely / "2.png").write_bytes(b"broken")
+    message = run("features", lonely.parent, "--out", tmp_path / "x.npz", code=1).stderr
+    assert "expected some of both" in message
+    assert "2.png: not an image of a known format" in message
+    assert not (tmp_path / "x.npz").exists()
 
 
 def test_cache(own_cache, glyph_folder, tmp_path):

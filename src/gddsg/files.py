@@ -12,6 +12,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from filelock import FileLock, Timeout, lock_descriptor
 _STALE_SECONDS = 3600.0
 # Names beside the target repeat its name and add something of their own; file systems allow 255 bytes in all.
 _LONGEST_REPEATED_NAME = 200
+_COPY = "gddsg-copy"  # what temporary files of copies are called after: the copies have many names
 
 
 class UnconfirmedError(OSError):
@@ -127,6 +129,69 @@ def replacing(target: Path) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
     _sync_folder(target.parent)
+
+
+def copy_new(source: Path, target: Path) -> None:
+    """Copy a file, with its times and permission bits, to a name that is free, in one step.
+
+    Raises
+    ------
+    FileExistsError
+        If there is something under that name, which stays as it is.
+    OSError
+        If it cannot be copied; nothing is left then, unless by a kill, see :func:`remove_dead_copies`.
+    """
+    temporary, descriptor = _make_temporary(target.with_name(_COPY), 0o600)
+    try:
+        try:
+            shutil.copyfile(source, temporary)
+            with contextlib.suppress(OSError):  # not every file system keeps times or bits
+                shutil.copystat(source, temporary)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        name_new(temporary, target)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    _sync_folder(target.parent)
+
+
+def name_new(file: Path, target: Path) -> None:
+    """Give a file another name on the same disk, if that is free; where disks allow two names, the old one stays.
+
+    Raises
+    ------
+    FileExistsError
+        If there is something under that name, which stays as it is.
+    OSError
+        If the two are on different disks.
+    """
+    try:
+        target.hardlink_to(file)
+    except FileExistsError:
+        raise
+    except OSError as cause:
+        if cause.errno == errno.EXDEV:
+            raise
+        # A file system without hard links: the name is taken by an empty file of ours, which is then replaced.
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            file.replace(target)
+        except OSError:
+            target.unlink()
+            raise
+
+
+def remove_dead_copies(folder: Path) -> None:
+    """Remove what processes have left that were killed while they copied files into a folder."""
+    temporary, descriptor = _make_temporary(folder / _COPY, 0o600)
+    try:
+        _remove_dead_files(folder / _COPY, now=os.fstat(descriptor).st_mtime)
+    finally:
+        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def locate(path: str | os.PathLike[str]) -> Path:

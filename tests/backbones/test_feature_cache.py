@@ -47,6 +47,19 @@ def test_many_at_once(tmp_path):
         assert cache.get_many([], "a") == {}
 
 
+def test_by_what_keys_begin_with(tmp_path):
+    keys = [bytes([i]) * 32 for i in (1, 2, 255)]
+    twins = [b"\x07" * 8 + bytes([i]) * 24 for i in (1, 2)]
+    with FeatureCache(tmp_path) as cache:
+        cache.put([(one, vector(i)) for i, one in enumerate([*keys, *twins])], "a")
+        starts = [one[:8] for one in [*keys, twins[0], b"\x03" * 32]]
+        found = cache.get_by_starts(starts, "a")
+        assert set(found) == {one[:8] for one in keys}  # of two that begin alike neither is given
+        np.testing.assert_array_equal(found[keys[2][:8]], vector(2))
+        assert cache.get_by_starts(starts, "b") == {}
+        assert cache.get_by_starts(starts, "a", 9) == {}
+
+
 def test_sizes_and_clearing(tmp_path):
     with FeatureCache(tmp_path) as cache:
         cache.put([(key(i), vector(i)) for i in range(5)], "a")

@@ -91,6 +91,55 @@ def test_parts_without_class_folders_are_not_taken_for_classes(make):
         read_photos(make("train/1.jpg", "test/2.jpg"))
 
 
+@pytest.mark.parametrize(
+    ("names", "wrong", "right"),
+    [
+        (["photos/cat/1.jpg", "photos/dog/1.jpg"], "photos", ["photos"]),
+        (["photos/cat/1.jpg", "docs/readme.txt", "loose.jpg"], "photos", ["photos"]),
+        (["a/b/cat/1.jpg", "a/b/dog/1.jpg"], "a", ["a/b"]),
+        (["birds/train/owl/1.jpg", "birds/test/owl/2.jpg"], "birds", ["birds"]),
+        (["train/owl/1.jpg", "train/hen/1.jpg"], "train", ["train"]),
+        (["train/owl/1.jpg", "test/owl/1.jpg", "extra/owl/1.jpg"], "train", ["train"]),
+        (["test/owl/1.jpg", "notes/1.txt", "extra/1.jpg"], "test", ["test"]),
+        (["birds/train/owl/1.jpg", "birds/val/owl/2.jpg", "fish/1.jpg"], "birds", ["birds"]),
+        ([f"{s}/{p}/owl/1.jpg" for s in "abcd" for p in ("train", "test")], "a", ["a", "b", "c"]),
+        (["train/photos/owl/1.jpg", "train/photos/hen/1.jpg", "test/owl/1.jpg"], "photos", ["train/photos"]),
+    ],
+)
+@pytest.mark.parametrize("read", [read_photos, photos_for_test, image_folder])
+def test_a_folder_one_level_too_high_is_refused_with_the_right_path(make, read, names, wrong, right):
+    root = make(*names)
+    if wrong == "photos" and right != ["photos"]:  # only the training part is too high
+        read = read_photos
+    with pytest.raises(DataError, match=f"one level too high: it would make '{wrong}' a class") as caught:
+        read(root)
+    assert f"name {' '.join(repr(str(root / path)) for path in right)}" in str(caught.value)
+    read(root / right[0])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["cat/1.jpg"],
+        ["cat/1.jpg", "cat/old/2.jpg"],
+        ["cat/2023/1.jpg", "cat/2024/2.jpg", "dog/2023/3.jpg"],
+        ["cat/train/1.jpg", "cat/test/2.jpg", "dog/train/3.jpg", "dog/test/4.jpg"],
+        ["train/1.jpg", "tram/deep/1.jpg"],
+    ],
+)
+def test_classes_may_hold_folders(make, names):
+    listing = read_photos(make(*names))
+    assert [photo.label for photo in listing.photos] == [name.split("/")[0] for name in sorted(names)]
+
+
+def test_links_that_lead_in_circles_are_not_followed_for_ever(make):
+    root = make("only/notes.txt")
+    (root / "only/up").symlink_to(root)
+    (root / "again").symlink_to(root / "only")
+    with pytest.raises(DataError, match="No photo was found"):
+        read_photos(root)
+
+
 def test_litter_is_left_out_in_silence_and_everything_else_with_a_reason(make):
     root = make(
         *("cat/1.jpg", "cat/.hidden.jpg", "cat/Thumbs.db", "cat/desktop.ini", ".git/1.jpg", "__MACOSX/cat/1.jpg"),

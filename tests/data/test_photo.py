@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from gddsg.data import photo as module
-from gddsg.data.photo import MAX_FILE_BYTES, Photo, content_key
+from gddsg.data.photo import MAX_FILE_BYTES, Photo, content_key, identify_sample, start_of_key
 from gddsg.errors import PhotoError
 
 
@@ -68,6 +68,12 @@ def test_the_limit_itself_is_read(tmp_path):
     assert photo.read(at_most=5) == b"12345"
     with pytest.raises(PhotoError, match="5 bytes, and at most 4"):
         photo.read(at_most=4)
+
+
+@pytest.mark.parametrize("first", [0, 1, 255])
+def test_a_sample_id_says_what_the_key_begins_with(first):
+    key = bytes([first]) + bytes(range(31))
+    assert start_of_key(identify_sample(key)) == key[:8]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")

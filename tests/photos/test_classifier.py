@@ -63,9 +63,9 @@ def test_learn_predict_evaluate(classifier, photos, tmp_path):
     assert report.new_classes == tuple(sorted(COLOURS))
     assert (report.known, report.skipped, report.computed) == (0, (), 32)
     fresh = write_photos(tmp_path / "fresh", n=4, first=100)
-    predictions, skipped = classifier.predict(fresh / "red", fresh / "blue" / "100.png", top=2)
+    predictions = classifier.predict(fresh / "red", fresh / "blue" / "100.png", top=2)
     assert [one.label for one in predictions] == ["red"] * 4 + ["blue"]
-    assert not skipped
+    assert not predictions.skipped
     assert all(len(one.top) == 2 and one.top[0] == (one.label, one.probability) for one in predictions)
     found = classifier.evaluate(fresh)
     assert found.accuracy == found.average_accuracy == 1.0
@@ -273,7 +273,7 @@ def test_unknown_photos_are_rejected(classifier, photos, tmp_path):
     (tmp_path / "odd").mkdir()
     chess = (np.indices((24, 24)).sum(0) % 2 * 255).astype(np.uint8)
     Image.fromarray(np.stack([chess] * 3, axis=2)).save(tmp_path / "odd" / "chess.png")
-    predictions, _ = classifier.predict(tmp_path / "odd", photos / "red", reject=0.99)
+    predictions = classifier.predict(tmp_path / "odd", photos / "red", reject=0.99)
     assert [one.label for one in predictions[:1]] == ["unknown"]
     assert sum(one.label == "red" for one in predictions) >= 7
     assert predictions[0].novelty > max(one.novelty for one in predictions[1:])
@@ -286,6 +286,19 @@ def test_evaluation_counts_classes_never_learnt_as_wrong(classifier, photos):
     assert found.accuracy == pytest.approx(0.5)
     assert {label for label, _, _ in found.confusions} == {"green", "grey"}
     assert found.confusions[0][2] >= found.confusions[-1][2]
+
+
+def test_evaluation_counts_photos_that_were_learnt_apart(classifier, photos, tmp_path):
+    classifier.learn(photos)
+    fresh = write_photos(tmp_path / "fresh", n=2, first=300)
+    (fresh / "red" / "green.png").write_bytes((photos / "green" / "0.png").read_bytes())  # learnt, and labelled wrong
+    found = classifier.evaluate(fresh, photos / "blue")
+    assert (found.photos, found.learnt_photos, found.learnt_correct) == (17, 9, 8)
+    assert found.unseen_photos == 8
+    assert found.unseen_accuracy == 1.0
+    (wrong,) = found.wrong
+    assert (wrong.label, wrong.taken_for, wrong.learnt) == ("red", "green", True)
+    assert np.isnan(classifier.evaluate(photos).unseen_accuracy)
 
 
 def test_evaluation_prefers_the_test_part(classifier, photos, tmp_path):
@@ -420,7 +433,7 @@ def test_a_model_whose_classes_are_numbers_predicts_but_takes_no_names(classifie
     model.fit(np.random.default_rng(0).random((8, 24)), [3] * 4 + [5] * 4).save(classifier.path)
     with pytest.raises(InputError, match="mixed type"):
         classifier.learn(photos)
-    predictions, _ = classifier.predict(photos)
+    predictions = classifier.predict(photos)
     assert {one.label for one in predictions} <= {"3", "5"}
     assert classifier.evaluate(photos).unlearnt == tuple(sorted(COLOURS))
 

@@ -81,8 +81,8 @@ def test_what_only_the_file_names_is_refused_before_anything_is_opened(stranger,
 
 
 def test_who_names_it_agrees_to_it_from_then_on(stranger, network, photos):
-    predictions, _ = classifier(stranger, backbone=network).predict(photos)
-    again, _ = classifier(stranger).predict(photos)
+    predictions = classifier(stranger, backbone=network).predict(photos)
+    again = classifier(stranger).predict(photos)
     assert again == predictions
     assert len(predictions) == 8
 
@@ -134,12 +134,12 @@ def test_a_device_that_is_not_there_is_refused_at_once(tmp_path):
 
 
 def test_features_of_another_width_in_the_cache_are_computed_anew(network, stranger, photos, tmp_path):
-    expected, _ = classifier(stranger, backbone=network).predict(photos)
+    expected = classifier(stranger, backbone=network).predict(photos)
     with FeatureCache(tmp_path / "forged") as cache:
         fingerprint = PhotoClassifier(stranger).model.settings.backbone.rpartition("@")[2]
         keys = [hashlib.sha256(path.read_bytes()).digest() for path in sorted(photos.rglob("*.png"))]
         cache.put([(keys[0], np.ones(7, dtype=np.float32))], fingerprint)
-        found, _ = classifier(stranger, cache=cache).predict(photos)
+        found = classifier(stranger, cache=cache).predict(photos)
     assert found == expected
 
 

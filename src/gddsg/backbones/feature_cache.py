@@ -95,6 +95,17 @@ class FeatureCache:
                     self._used.add((key, backbone))
         return found
 
+    def get_by_starts(self, starts: Sequence[bytes], backbone: str, width: int | None = None) -> dict[bytes, Array]:
+        """The vectors of keys that begin so, by their beginnings; where two keys begin alike, neither is given."""
+        sql = "SELECT key FROM features WHERE key >= ? AND key < ? AND backbone = ? LIMIT 2"
+        found = {}
+        for start in starts:
+            keys = [key for (key,) in self._ask(sql, (start, start + b"\xff" * 32, backbone))]
+            vectors = self.get_many(keys, backbone, width)
+            if len(keys) == 1 and vectors:
+                found[start] = vectors[keys[0]]
+        return found
+
     def put(self, vectors: Iterable[tuple[bytes, Array]], backbone: str) -> None:
         """Keep vectors by key, all of them in one transaction; those with NaN or infinite values are left out."""
         today = _today()

@@ -228,6 +228,13 @@ _NUMBERS = (
 )
 
 
+def listed(names: Iterable[str], most: int) -> str:
+    """``fox, owl``; of more than ``most`` the first, as in ``fox, owl and 30 more``."""
+    every = list(names)
+    rest = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + rest
+
+
 def counted(n: int, singular: str, plural: str | None = None) -> str:
     """``1 photo``, ``2 photos``."""
     return f"{n} {singular if n == 1 else plural or singular + 's'}"

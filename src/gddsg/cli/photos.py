@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -19,6 +20,7 @@ from gddsg.cli.console import (
     busy,
     counted,
     err,
+    listed,
     out,
     print_csv,
     print_json,
@@ -30,7 +32,7 @@ from gddsg.cli.streams import work_is_done
 if TYPE_CHECKING:  # the heavy parts are imported by the commands that need them, so that --help comes at once
     from gddsg.core.model import Model
     from gddsg.data.dataset import Skipped
-    from gddsg.photos import PhotoClassifier, PhotoPrediction
+    from gddsg.photos import PhotoClassifier, PhotoEvaluation, PhotoPrediction
 
 _SHOWN = 10
 
@@ -104,6 +106,10 @@ def learn(
     total = sum(report.learnt.values())
     new = f", {len(report.new_classes)} of them new" if report.new_classes else ""
     out.print(f"Learnt {counted(total, 'photo')} of {counted(len(report.learnt), 'class', 'classes')}{new}.")
+    for what, newcomers in (("New:", True), ("More of:", False)):
+        named = [f"{label} ({n})" for label, n in report.learnt.items() if (label in report.new_classes) == newcomers]
+        if named:
+            out.print(f"  {what} {listed(named, _SHOWN)}")
     if report.known:
         left_out = "was left out" if report.known == 1 else "were left out"
         out.print(f"{counted(report.known, 'photo')} had been learnt before and {left_out}.")
@@ -132,18 +138,18 @@ def predict(
 ) -> None:
     """Say what is on photos."""
     with _classifier(model, backbone, device) as classifier, _embedding(classifier) as progress:
-        predictions, skipped = classifier.predict(*images, top=top, reject=reject, strict=strict, progress=progress)
+        found = classifier.predict(*images, top=top, reject=reject, strict=strict, progress=progress)
     if as_json:
-        print_json([asdict(one) for one in predictions])
+        print_json([asdict(one) for one in found])
     elif as_csv:
-        rows = [[one.name, one.label, f"{one.probability:.4f}", f"{one.novelty:.4f}"] for one in predictions]
+        rows = [[one.name, one.label, f"{one.probability:.4f}", f"{one.novelty:.4f}"] for one in found]
         print_csv([["photo", "label", "probability", "novelty"], *rows])
     else:
-        print_table(("photo", "label", "probability", "others"), map(_prediction_row, predictions))
-    _print_skipped(skipped)
+        print_table(("photo", "label", "probability", "others"), map(_prediction_row, found))
+    _print_skipped(found.skipped)
 
 
-@app.command(epilog="Example:  gddsg evaluate animals.gddsg photos/")
+@app.command(epilog="Examples:  gddsg evaluate animals.gddsg test/   ·   gddsg evaluate animals.gddsg --cross photos/")
 def evaluate(
     model: ModelFile,
     folders: Folders,
@@ -153,33 +159,68 @@ def evaluate(
     case_sensitive: CaseSensitive = False,
     backbone: TrustedBackbone = None,
     device: Device = None,
+    page: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Page with what is taken for what, and the wrong photos."),
+    ] = None,
+    cross: Annotated[
+        bool,
+        typer.Option(
+            "--cross", help="Estimate from the photos to learn, without test photos: 5-fold cross-validation."
+        ),
+    ] = False,
 ) -> None:
-    """Accuracy on labelled photos; folders with train/ and test/ are tested on test/."""
+    """Accuracy on labelled photos; folders with train/ and test/ are tested on test/, or with --cross on train/."""
+    if page is not None:
+        from gddsg.report.evaluation_page import check_page_path, save_evaluation_html
+
+        check_page_path(page)  # before the long work
     with _classifier(model, backbone, device) as classifier, _embedding(classifier) as progress:
-        found = classifier.evaluate(
-            *folders, reject=reject, strict=strict, case_sensitive=case_sensitive, progress=progress
-        )
+        judged = classifier.cross_validate if cross else classifier.evaluate
+        found = judged(*folders, reject=reject, strict=strict, case_sensitive=case_sensitive, progress=progress)
+        others = len({str(label) for label in classifier.model.labels} - {one.label for one in found.classes})
+    if page is not None:
+        with busy("Drawing"):
+            save_evaluation_html(page, found, model.name)
     if as_json:
         numbers = {"accuracy": found.accuracy, "average_accuracy": found.average_accuracy, "photos": found.photos}
-        print_json(numbers | asdict(found))
+        print_json(numbers | {"unseen_accuracy": found.unseen_accuracy, "cross": cross} | asdict(found))
         return
-    notes = dict.fromkeys(found.unlearnt, " (never learnt)")
-    print_table(
-        ("class", "photos", "right", "accuracy"),
-        (
-            (one.label + notes.get(one.label, ""), one.photos, one.correct, f"{100 * one.accuracy:.1f} %")
-            for one in found.classes
-        ),
-    )
-    out.print(
-        f"Accuracy {100 * found.accuracy:.1f} % of {counted(found.photos, 'photo')}, "
-        f"{100 * found.average_accuracy:.1f} % on average over classes."
-    )
-    if found.confusions:
-        out.print("Most often confused:")
-        for truth, taken_for, times in found.confusions[:_SHOWN]:
-            out.print(f"  {truth} taken for {taken_for}: {'once' if times == 1 else f'{times} times'}")
+    _print_evaluation(found, _explain_cross(others) if cross else "")
+    if page is not None:
+        out.print(f"Photos to look at are in {page}")
     _print_skipped(found.skipped)
+
+
+@app.command(epilog="Example:  gddsg sort animals.gddsg inbox/ --into sorted/ --reject 0.99")
+def sort(
+    model: ModelFile,
+    inbox: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.", metavar="IMAGE|FOLDER...")],
+    into: Annotated[Path, typer.Option(metavar="FOLDER", help="Where a folder is made for every class.")],
+    move: Annotated[bool, typer.Option("--move", help="Move the photos instead of copying them.")] = False,
+    reject: Reject = None,
+    as_json: AsJson = False,
+    strict: Strict = False,
+    backbone: TrustedBackbone = None,
+    device: Device = None,
+) -> None:
+    """Copy photos into a folder a class. Nothing is ever overwritten, and the command may be repeated."""
+    with _classifier(model, backbone, device) as classifier, _embedding(classifier) as progress:
+        report = classifier.sort(*inbox, into=into, move=move, reject=reject, strict=strict, progress=progress)
+    work_is_done()
+    if as_json:
+        print_json(asdict(report))
+        return
+    done = [one for one in report.photos if not one.there_before]
+    counts = Counter((one.label, str(Path(one.target).parent)) for one in done)
+    if counts:
+        print_table(
+            ("class", "photos", "folder"), ((label, n, folder) for (label, folder), n in sorted(counts.items()))
+        )
+    before = len(report.photos) - len(done)
+    there = f" {counted(before, 'photo')} {'was' if before == 1 else 'were'} there before." if before else ""
+    out.print(f"{'Moved' if move else 'Copied'} {counted(len(done), 'photo')} into {into}.{there}")
+    _print_skipped(report.skipped)
 
 
 @app.command(epilog="Example:  gddsg inspect animals.gddsg --graph look-alikes.html")
@@ -239,6 +280,38 @@ def rename(model: ModelFile, old: str, new: str) -> None:
     out.print(f"{old} is now called {new}.")
 
 
+@app.command(epilog="Example:  gddsg correct animals.gddsg photos/fox/17.jpg wolf --photos photos/")
+def correct(
+    model: ModelFile,
+    photo: Annotated[Path, typer.Argument(help="The photo, as it was learnt.", metavar="PHOTO")],
+    name: Annotated[str, typer.Argument(help="The class it belongs to.", metavar="CLASS")],
+    photos: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Where the other photos of its old class are, if no longer in the cache."),
+    ] = None,
+    case_sensitive: CaseSensitive = False,
+    as_json: AsJson = False,
+    backbone: TrustedBackbone = None,
+    device: Device = None,
+) -> None:
+    """Move a photo that was learnt under the wrong class to another; its old class is learnt again without it."""
+    with _classifier(model, backbone, device) as classifier, _embedding(classifier) as progress:
+        report = classifier.correct(photo, name, photos=photos or (), case_sensitive=case_sensitive, progress=progress)
+    work_is_done()
+    if as_json:
+        print_json(asdict(report))
+    elif report.old == report.new:
+        out.print(f"{photo} was learnt as {report.old} already; nothing was changed.")
+    else:
+        left = (
+            f"{report.old} was learnt again from {counted(report.relearnt, 'photo')}"
+            if report.relearnt
+            else f"{report.old} had no other photo and is gone"
+        )
+        new = ", a new class" if report.new_class else ""
+        out.print(f"{photo} belongs to {report.new}{new} now; {left}.")
+
+
 @app.command(epilog="Example:  gddsg merge monday.gddsg tuesday.gddsg --into week.gddsg")
 def merge(
     models: Annotated[list[Path], typer.Argument(help="Model files.", metavar="MODEL...")],
@@ -265,6 +338,40 @@ def export(
         gap = export_onnx(read_model(model), onnx)
     work_is_done()
     out.print(f"{onnx}: features to probabilities; largest difference to the model {gap:.1e}.")
+
+
+@app.command(epilog="Example:  gddsg features photos/ --out photos.npz")
+def features(
+    source: Annotated[Path, typer.Argument(help="Folder of photos, one class a folder; or a list.", metavar="FOLDER")],
+    file: Annotated[Path, typer.Option("--out", metavar="FILE", help="Feature file to write, .npz.")],
+    backbone: Annotated[
+        str | None, typer.Option(help="efficientnet-lite0 (default), vit-b16, hf:NAME, hf:FOLDER, timm:NAME, …")
+    ] = None,
+    device: Device = None,
+    strict: Strict = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the features of photos to a file, for `gddsg bench run --features` or a program of yours.
+
+    FOLDER with train/ and test/ keeps this division; else a fifth of the photos of each class become test photos.
+    """
+    from gddsg.backbones import DEFAULT_BACKBONE, load_backbone
+    from gddsg.backbones.feature_cache import FeatureCache
+    from gddsg.photos import write_features
+
+    with FeatureCache() as kept, progress_bar("Embedding") as progress:
+        network = load_backbone(backbone or DEFAULT_BACKBONE, device)
+        report = write_features(source, file, network, kept, strict=strict, progress=progress)
+    work_is_done()
+    if as_json:
+        print_json(asdict(report))
+        return
+    out.print(
+        f"{file}: {report.feature_dim} features of each of {counted(report.train + report.test, 'photo')} "
+        f"({report.train} for training, {report.test} for the test) of "
+        f"{counted(len(report.classes), 'class', 'classes')}, by {report.backbone}."
+    )
+    _print_skipped(report.skipped)
 
 
 @app.command()
@@ -339,9 +446,58 @@ def _embedding(classifier: PhotoClassifier) -> Iterator[Any]:
 
 
 def _prediction_row(one: PhotoPrediction) -> tuple[str, ...]:
-    taken = one.label == one.top[0][0]  # else it was rejected; a class may be called unknown, too
+    taken = not one.rejected
     others = "  ".join(f"{label} {100 * p:.1f} %" for label, p in one.top[1 if taken else 0 :])
     return one.name, one.label, f"{100 * one.probability:.1f} %" if taken else "", others
+
+
+def _print_evaluation(found: PhotoEvaluation, note: str) -> None:
+    """Accuracies, with a note on what they are, and what is taken for what."""
+    notes = dict.fromkeys(found.unlearnt, " (never learnt)")
+    print_table(
+        ("class", "photos", "right", "accuracy"),
+        (
+            (one.label + notes.get(one.label, ""), one.photos, one.correct, f"{100 * one.accuracy:.1f} %")
+            for one in found.classes
+        ),
+    )
+    out.print(
+        f"Accuracy {100 * found.accuracy:.1f} % of {counted(found.photos, 'photo')}, "
+        f"{100 * found.average_accuracy:.1f} % on average over classes."
+    )
+    if note:
+        out.print(note)
+    if found.learnt_photos:
+        err.print(_warn_of_learnt(found), style="yellow")
+    if found.confusions:
+        out.print("Most often confused:")
+        for truth, taken_for, times in found.confusions[:_SHOWN]:
+            out.print(f"  {truth} taken for {taken_for}: {'once' if times == 1 else f'{times} times'}")
+
+
+def _warn_of_learnt(found: PhotoEvaluation) -> str:
+    """What to think of accuracy on photos that the model has learnt."""
+    if not found.unseen_photos:
+        return "The model has learnt all of these photos, so this says little about new ones. Evaluate others."
+    return (
+        f"The model has learnt {found.learnt_photos} of these photos, which makes them too easy; on the other "
+        f"{found.unseen_photos}: {100 * found.unseen_accuracy:.1f} %."
+    )
+
+
+def _explain_cross(others: int) -> str:
+    """What accuracy by cross-validation is, and is not."""
+    unasked = (
+        f" {counted(others, 'class', 'classes')} of the model have no photos there and were no possible answers; "
+        "with these, the model itself will be right less often."
+        if others
+        else ""
+    )
+    return (
+        "This is an estimate: five models with the settings of this one learnt four fifths of the photos each, and "
+        "were asked about the fifth that they had not seen. A model of all photos should be as good or a little "
+        f"better.{unasked} The model file was not touched."
+    )
 
 
 def _class_cells(row: dict[str, Any]) -> tuple[object, ...]:

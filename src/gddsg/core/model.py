@@ -271,6 +271,11 @@ class Model:
         kept = {k: card for k, card in self.cards.items() if k != label}
         return Model(self.settings, kept, without(self.arrival_groups, label))
 
+    def relearnt(self, label: Label, card: ClassCard) -> Model:
+        """The model as if it had learnt the class from other samples; nothing derived from the old card is kept."""
+        self._require(label)
+        return Model(self.settings, {**self.cards, label: card}, self.arrival_groups)
+
     def renamed(self, old: Label, new: Label) -> Model:
         """The model with another name for a class; nothing else changes."""
         self._require(old)

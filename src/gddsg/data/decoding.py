@@ -19,7 +19,7 @@ from PIL.ImageFile import ImageFile
 
 from gddsg.errors import PhotoError
 
-__all__ = ["MAX_DECODED_BYTES", "MAX_PIXELS", "decode", "decoded_bytes"]
+__all__ = ["MAX_DECODED_BYTES", "MAX_PIXELS", "decode", "decoded_bytes", "upright_rgb"]
 
 MAX_PIXELS = 178_956_970
 """More than this is refused unread: a small file can claim any size."""
@@ -77,11 +77,36 @@ def decode(content: bytes, at_least: int = 0) -> Image.Image:
             _refuse_large(image, needed)
             image.seek(0)
             image.load()
-            turn = _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
+            turn = _turn(image)
             upright = _rgb_in_strips(image, _factor(image.size, at_least))
         if needed > _RETURNED_ABOVE:
             _return_memory()
         return upright if turn is None else upright.transpose(turn)
+
+
+def upright_rgb(image: Image.Image) -> Image.Image:
+    """The same for an image that a program has opened or made with Pillow, in its full size.
+
+    Parameters
+    ----------
+    image : Image.Image
+        Of any mode but floating-point numbers; it stays as it is.
+    """
+    with _telling_of_faults():
+        width, height = image.size
+        if not width or not height:
+            raise PhotoError(f"{width} × {height} pixels: there is nothing on it")
+        if width * height > MAX_PIXELS:
+            raise PhotoError(f"{width} × {height} pixels; at most {MAX_PIXELS} are used")
+        image.load()
+        turn = _turn(image)
+        upright = _rgb_in_strips(image, 1)
+        return upright if turn is None else upright.transpose(turn)
+
+
+def _turn(image: Image.Image) -> Image.Transpose | None:
+    """What makes an image upright, as its camera says."""
+    return _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
 
 
 def decoded_bytes(content: bytes, at_least: int = 0) -> int:

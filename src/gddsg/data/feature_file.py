@@ -17,7 +17,7 @@ from gddsg.data.reading import plain_size
 from gddsg.errors import DataError
 from gddsg.files import replacing
 
-__all__ = ["feature_file", "write_feature_file"]
+__all__ = ["check_feature_path", "feature_file", "write_feature_file"]
 
 _FORMAT = (
     "an .npz file with train_features and test_features (n, dim), or train_codes, test_codes (n, dim) uint8 and scale, "
@@ -69,8 +69,7 @@ def write_feature_file(dataset: FeatureDataset, path: StrPath) -> None:
         If the data set does not fit together, ``path`` does not end in ``.npz``, or it cannot be written.
     """
     target = Path(path)
-    if target.suffix.casefold() != ".npz":
-        raise DataError(f"{str(target)!r} was given; feature files are recognised by their ending: add .npz.")
+    check_feature_path(target)
     _check(dataset)
     try:
         _replace(target, dataset)
@@ -79,6 +78,15 @@ def write_feature_file(dataset: FeatureDataset, path: StrPath) -> None:
             f"The feature file {str(target)!r} cannot be written ({error.strerror or error}). Expected an existing "
             "folder you may write to, with room for the file. What was there before is unchanged."
         ) from error
+
+
+def check_feature_path(path: StrPath) -> None:
+    """Raise a :class:`DataError` if no feature file can be written there, as far as can be told without writing."""
+    target = Path(path)
+    if target.suffix.casefold() != ".npz":
+        raise DataError(f"{str(target)!r} was given; feature files are recognised by their ending: add .npz.")
+    if not target.parent.is_dir():
+        raise DataError(f"There is no folder {str(target.parent)!r}; expected an existing folder for {target.name!r}.")
 
 
 def _replace(target: Path, dataset: FeatureDataset) -> None:

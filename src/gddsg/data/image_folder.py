@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 from gddsg.data.dataset import (
@@ -32,6 +33,7 @@ _NO_TEXT = "its name is not valid Unicode; rename it"
 _NO_NAME = "a class needs a name; rename the folder"
 _NO_FILE = "neither a file nor a folder, or a link to nothing"
 _HELD_OUT = ("test", "val", "valid", "validation")  # the first one there is the test part
+_PARTS = ("train", *_HELD_OUT)
 
 StrPath = str | os.PathLike[str]
 
@@ -43,6 +45,9 @@ def read_photos(*paths: StrPath, case_sensitive: bool = False) -> PhotoListing:
     A folder of photos without subfolders is one class, and so is a single file; both are named after the folder. Where
     the subfolders are ``train`` and ``test`` (or ``val``, ``valid``, ``validation``), only ``train`` is read.
 
+    A folder one level too high is refused: one in which all photos would be of one class that has no photo but in
+    folders of its own, or in which ``train`` or a divided folder would be a class.
+
     Parameters
     ----------
     paths : path-like
@@ -53,7 +58,7 @@ def read_photos(*paths: StrPath, case_sensitive: bool = False) -> PhotoListing:
     Raises
     ------
     DataError
-        If a path does not exist, no photo is found, or two classes differ only in case.
+        If a path does not exist or is one level too high, no photo is found, or two classes differ only in case.
     """
     return _labelled(paths, "train", case_sensitive)
 
@@ -63,12 +68,20 @@ def test_photos(*paths: StrPath, case_sensitive: bool = False) -> PhotoListing: 
     return _labelled(paths, "test", case_sensitive)
 
 
-def unlabelled_photos(*paths: StrPath) -> PhotoListing:
-    """All photos in files and folders at any depth, without labels, in the order of ``paths``."""
+def unlabelled_photos(*paths: StrPath, may_be_none: bool = False) -> PhotoListing:
+    """All photos in files and folders at any depth, without labels, in the order of ``paths``.
+
+    Parameters
+    ----------
+    paths : path-like
+        Folders and image files.
+    may_be_none : bool
+        Whether there may be no photo at all, which is an error otherwise.
+    """
     reader = _Reader()
     for path in _existing(paths):
         reader.add_unlabelled(path)
-    return reader.listing(paths)
+    return reader.listing(paths, may_be_none)
 
 
 def image_folder(
@@ -132,10 +145,10 @@ class _Reader:
         self._photos: dict[tuple[Path, str], Photo] = {}
         self._skipped: dict[str, Skipped] = {}
 
-    def listing(self, paths: tuple[StrPath, ...]) -> PhotoListing:
+    def listing(self, paths: tuple[StrPath, ...], may_be_none: bool = False) -> PhotoListing:
         """What was found, or a :class:`DataError` if that is nothing."""
         skipped = tuple(self._skipped[name] for name in sorted(self._skipped))
-        if not self._photos:
+        if not self._photos and not may_be_none:
             raise _nothing_found(paths, skipped)
         return PhotoListing(tuple(self._photos.values()), skipped)
 
@@ -199,11 +212,16 @@ class _Reader:
         parts = _division(folders)
         if parts is not None:
             self._skip_loose(files)
-            self.add_classes(parts[part])
+            self._add_named_classes(parts[part])
         elif folders:
-            self.add_classes(folder)
+            self._add_named_classes(folder)
         else:
             self._add_class(folder, set(_real(folder).parents))
+
+    def _add_named_classes(self, folder: Path) -> None:
+        """The photos of a folder that a user takes for one of classes."""
+        _refuse_too_high(folder)
+        self.add_classes(folder)
 
     def _add_class(self, folder: Path, above: set[Path]) -> None:
         label = clean_label(_folder_name(folder))
@@ -250,6 +268,63 @@ def _division(folders: list[Path]) -> dict[str, Path] | None:
     if not held_out or "train" not in names or len(held_out) + 1 != len(folders):
         return None
     return {"train": names["train"], "test": held_out[0]}
+
+
+# One level too high: what a user takes for a folder of classes holds the folder of classes.
+
+
+def _refuse_too_high(folder: Path) -> None:
+    """Raise a :class:`DataError` that names the right folder, if this one is too high."""
+    below = _only_folder_below(folder)
+    if below != folder:
+        raise _too_high(folder, below.relative_to(folder).parts[0], [below])
+    bare = {one: inside for one in _Reader().entries(folder)[0] if (inside := _folders_alone(one))}
+    divided = [one for one, inside in bare.items() if (parts := _division(inside)) and _folders_alone(parts["train"])]
+    if divided:
+        raise _too_high(folder, divided[0].name, divided)
+    named_as_parts = {one.name.casefold(): one for one in bare if one.name.casefold() in _PARTS and _photo_below(one)}
+    if named_as_parts:
+        part = min(named_as_parts, key=_PARTS.index)
+        raise _too_high(folder, named_as_parts[part].name, [named_as_parts[part]])
+
+
+def _only_folder_below(folder: Path) -> Path:
+    """Further down as long as all photos are in one folder that holds none itself; links in circles hold no photo."""
+    while True:
+        inside = list(islice(filter(_photo_below, _Reader().entries(folder)[0]), 2))
+        if len(inside) != 1 or not _folders_alone(inside[0]):
+            return folder
+        folder = inside[0]
+
+
+def _folders_alone(folder: Path) -> list[Path]:
+    """The subfolders of a folder that holds no photo itself, none where it does."""
+    folders, files = _Reader().entries(folder)
+    return [] if any(_no_image(file) is None for file in files) else folders
+
+
+def _photo_below(folder: Path) -> bool:
+    """Whether there is a photo in a folder or at any depth below it."""
+    waiting, seen = [folder], set()
+    while waiting:
+        current = waiting.pop()
+        if _real(current) not in seen:
+            seen.add(_real(current))
+            folders, files = _Reader().entries(current)
+            if any(_no_image(file) is None for file in files):
+                return True
+            waiting += folders
+    return False
+
+
+def _too_high(folder: Path, wrong: str, right: list[Path]) -> DataError:
+    named = " ".join(f"'{_printable(str(path))}'" for path in right[:3])
+    return DataError(
+        f"{_printable(str(folder))!r} seems to be one level too high: it would make {wrong!r} a class, but photos are "
+        f"in folders further below. Expected a folder with a subfolder of photos for every class: name {named}"
+        f"{' and so on' if len(right) > 3 else ''} instead. If {wrong!r} is a class indeed, move its photos into it, "
+        "out of the folders there, or name them in a CSV list (path,label)."
+    )
 
 
 def _existing(paths: tuple[StrPath, ...]) -> list[Path]:

@@ -21,6 +21,7 @@ MAX_FILE_BYTES = 250_000_000
 """A file larger than this is not read: no photo is, and one that fills the memory would take all others with it."""
 
 _SHAPE = np.dtype("<u4")
+_ID_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -141,4 +142,15 @@ def identify_sample(key: bytes) -> int:
     key : bytes
         What :func:`content_key` gives.
     """
-    return int.from_bytes(key[:8], "big")
+    return int.from_bytes(key[:_ID_BYTES], "big")
+
+
+def start_of_key(sample: int) -> bytes:
+    """What the key of a photo begins with, by its sample id.
+
+    Parameters
+    ----------
+    sample : int
+        What :func:`identify_sample` gives.
+    """
+    return sample.to_bytes(_ID_BYTES, "big")

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from gddsg.backbones.base import Backbone
+from gddsg.backbones.base import Array, Backbone
 from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.core.model import Model, Settings
-from gddsg.data.dataset import PhotoListing, Skipped
+from gddsg.data.dataset import PhotoListing, clean_label
 from gddsg.data.image_folder import unlabelled_photos
+from gddsg.data.photo import Photo, content_key, identify_sample
 from gddsg.errors import DataError, ModelFileError
+from gddsg.photos.correcting import (
+    AllBut,
+    CorrectionReport,
+    correct_model,
+    find_class,
+    list_samples,
+    refuse_missing,
+)
+from gddsg.photos.cross_validation import cross_validate
 from gddsg.photos.embedding import EmbeddedPhotos
 from gddsg.photos.evaluation import evaluate_photos
+from gddsg.photos.filing import FilingReport, file_photos, leave_out_filed, prepare_folder
+from gddsg.photos.inputs import ImageLike, list_images
 from gddsg.photos.learning import check_labels, grow_model, report_learning
 from gddsg.photos.listing import list_labelled_photos
 from gddsg.photos.model_backbone import ModelBackbone
 from gddsg.photos.prediction import predict_photos
-from gddsg.photos.reports import LearnReport, PhotoEvaluation, PhotoPrediction, list_skipped, refuse_skipped
+from gddsg.photos.reports import (
+    LearnReport,
+    PhotoEvaluation,
+    PhotoPrediction,
+    PhotoPredictions,
+    list_skipped,
+    refuse_skipped,
+)
 from gddsg.photos.sorting import SortedPhotos, sort_photos
 from gddsg.photos.threads import Progress
 from gddsg.store import SharedModel
@@ -57,9 +77,8 @@ class PhotoClassifier:
     >>> from gddsg.photos import PhotoClassifier
     >>> animals = PhotoClassifier("animals.gddsg")
     >>> animals.learn("photos/")  # doctest: +SKIP
-    >>> predictions, skipped = animals.predict("garden.jpg")  # doctest: +SKIP
-    >>> predictions[0].label  # doctest: +SKIP
-    'fox'
+    >>> animals.predict("garden.jpg")  # doctest: +SKIP
+    garden.jpg  fox  93.0 %  (wolf 5.0 %, dog 1.1 %)
     """
 
     def __init__(
@@ -177,18 +196,19 @@ class PhotoClassifier:
 
     def predict(
         self,
-        *paths: StrPath,
+        *images: ImageLike,
         top: int = 5,
         reject: float | None = None,
         strict: bool = False,
         progress: Progress | None = None,
-    ) -> tuple[list[PhotoPrediction], tuple[Skipped, ...]]:
-        """Classify image files and all images in folders; what cannot be read comes back as the second part.
+    ) -> PhotoPredictions:
+        """Classify image files, all images in folders, and images in memory; what cannot be read is in ``skipped``.
 
         Parameters
         ----------
-        *paths : str or path-like
-            Image files and folders.
+        *images : ImageLike
+            Image files and folders, images of Pillow, and uint8 arrays ``(height, width, 3)`` or ``(height, width)``,
+            in any mixture.
         top : int
             How many classes to name for each photo.
         reject : float or None
@@ -199,10 +219,43 @@ class PhotoClassifier:
             Told how far the work is.
         """
         model = self.model
-        embedded = self._embed_all(unlabelled_photos(*paths), model, strict, progress)
+        embedded = self._embed_all(list_images(images), model, strict, progress)
         if not embedded.photos:
-            return [], embedded.skipped
-        return predict_photos(model.predictor, embedded.photos, embedded.features, top, reject), embedded.skipped
+            return PhotoPredictions((), embedded.skipped)
+        found = predict_photos(model.predictor, embedded.photos, embedded.features, top, reject)
+        return PhotoPredictions(tuple(found), embedded.skipped)
+
+    def sort(
+        self,
+        *paths: StrPath,
+        into: StrPath,
+        move: bool = False,
+        reject: float | None = None,
+        strict: bool = False,
+        progress: Progress | None = None,
+    ) -> FilingReport:
+        """Put photos into a folder for each class by what they are taken for; see :mod:`gddsg.photos.filing`.
+
+        Parameters
+        ----------
+        *paths : str or path-like
+            Image files and folders.
+        into : str or path-like
+            That the folders are made in; photos that are in it already stay there.
+        move : bool
+            Whether the photos are moved, instead of copied.
+        reject, strict, progress : object
+            As in :meth:`predict`; photos that are unlike any class go to the folder ``unknown``.
+        """
+        model, folder = self.model, Path(into)
+        listing = leave_out_filed(unlabelled_photos(*paths, may_be_none=True), folder)
+        prepare_folder(folder)  # before the long work
+        embedded = self._embed_all(listing, model, strict, progress)
+        found: list[PhotoPrediction] = []
+        if embedded.photos:
+            found = predict_photos(model.predictor, embedded.photos, embedded.features, 1, reject)
+        filed = file_photos(found, folder, move=move)
+        return replace(filed, skipped=(*embedded.skipped, *filed.skipped))
 
     def evaluate(
         self,
@@ -227,7 +280,36 @@ class PhotoClassifier:
         embedded = self._embed_all(list_labelled_photos(paths, "test", case_sensitive), model, strict, progress)
         if not embedded.photos:
             raise DataError(f"None of the photos can be read:\n{list_skipped(embedded.skipped)}")
-        return evaluate_photos(model.predictor, embedded, reject)
+        return evaluate_photos(model.predictor, embedded, reject, model.label_samples())
+
+    def cross_validate(
+        self,
+        *paths: StrPath,
+        folds: int = 5,
+        reject: float | None = None,
+        strict: bool = False,
+        case_sensitive: bool = False,
+        progress: Progress | None = None,
+    ) -> PhotoEvaluation:
+        """Accuracy to expect on new photos, without a test folder: each photo is asked of a model that never saw it.
+
+        Models with the settings of this one learn the photos in folders, or the ``train`` part of folders that have
+        one, but for a fifth each; what this model has learnt plays no part, and its file is left alone.
+
+        Parameters
+        ----------
+        *paths : str or path-like
+            Folders and lists, as for :meth:`learn`.
+        folds : int
+            Number of models; each does without one photo in so many.
+        case_sensitive, reject, strict, progress : object
+            As in :meth:`evaluate`.
+        """
+        model = self.model
+        embedded = self._embed_all(list_labelled_photos(paths, "train", case_sensitive), model, strict, progress)
+        if not embedded.photos:
+            raise DataError(f"None of the photos can be read:\n{list_skipped(embedded.skipped)}")
+        return cross_validate(model.settings, embedded, folds, reject)
 
     def _embed_all(
         self, listing: PhotoListing, model: Model, strict: bool, progress: Progress | None
@@ -267,9 +349,79 @@ class PhotoClassifier:
         """
         self._change(lambda model: model.renamed(old, new))
 
-    def _change(self, step: Callable[[Model], Model]) -> None:
+    def correct(
+        self,
+        photo: StrPath,
+        label: str,
+        *,
+        photos: Sequence[StrPath] = (),
+        case_sensitive: bool = False,
+        progress: Progress | None = None,
+    ) -> CorrectionReport:
+        """Move a photo that was learnt under the wrong class to another one, all or nothing.
+
+        The class it was in is learnt again from its other photos, in one batch. Their features come from the cache; for
+        those that are not there, folders with the photos have to be named.
+
+        Parameters
+        ----------
+        photo : str or path-like
+            The photo, byte for byte as it was learnt.
+        label : str
+            The class it belongs to, which may be new.
+        photos : sequence of str or path-like
+            Folders in which photos of the class it was in are looked for, at any depth.
+        case_sensitive : bool
+            Whether a new class may differ from another only in upper and lower case.
+        progress : callable or None
+            Told how far the work is.
+        """
+        moved = Photo.of_file(Path(photo), clean_label(label))
+        sample = identify_sample(content_key(moved.read()))
+        report = None
+        while report is None:  # once more only if another process has changed the class meanwhile
+            report = self._correct(moved, sample, photos, case_sensitive, progress)
+        return report
+
+    def _correct(
+        self, photo: Photo, sample: int, folders: Sequence[StrPath], case_sensitive: bool, progress: Progress | None
+    ) -> CorrectionReport | None:
+        """Move the photo; None if its class is no longer what it was when features were looked up."""
+        model, new = self.model, photo.label
+        old = find_class(model, sample, photo.name)
+        if old == new:
+            return CorrectionReport(photo.name, str(old), new, 0, False)
+        check_labels([photo], model, case_sensitive)
+        samples = list_samples(model, old)
+        features = self._find_features(samples, model, PhotoListing((photo,)), progress)
+        if folders and samples - features.keys():
+            features |= self._find_features(samples - features.keys(), model, unlabelled_photos(*folders), progress)
+        refuse_missing(samples, features, old, len(folders))
+
+        def step(current: Model) -> Model:
+            self._backbone.require_same(current, model.settings.backbone)
+            check_labels([photo], current, case_sensitive)
+            same = old in current.cards and list_samples(current, old) == samples
+            return correct_model(current, sample, old, new, features) if same else current
+
+        before = self._change(step)
+        if old not in before.cards or list_samples(before, old) != samples:
+            return None
+        return CorrectionReport(photo.name, str(old), new, len(samples) - 1, new not in before.cards)
+
+    def _find_features(
+        self, samples: Collection[int], model: Model, listing: PhotoListing, progress: Progress | None
+    ) -> dict[int, Array]:
+        """Features of samples, from the cache or by those photos of a listing that are meant, by sample id."""
+        found = self._backbone.look_up(samples, model, self.cache)
+        wanted = AllBut(set(samples) - found.keys())
+        embedded = self._backbone.embed(listing, model, self.cache, progress, known=wanted)
+        return found | dict(zip(embedded.samples, embedded.features, strict=True))
+
+    def _change(self, step: Callable[[Model], Model]) -> Model:
+        """Put the successor of the model in its place; the model that was there before."""
         _ = self.model  # where there is none, nobody has to be waited for
-        self._file.change(lambda model: step(self._require(model)))
+        return self._require(self._file.change(lambda model: step(self._require(model))))
 
     def _require(self, model: Model | None) -> Model:
         if model is None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gddsg.core.predictor import Predictor
+from gddsg.core.predictor import Features, Floats, Predictor
 from gddsg.evaluation.metrics import expected_calibration_error
 from gddsg.photos.embedding import EmbeddedPhotos
 from gddsg.photos.prediction import UNKNOWN, choose_labels
-from gddsg.photos.reports import ClassResult, PhotoEvaluation
+from gddsg.photos.reports import ClassResult, PhotoEvaluation, WrongPhoto
 
 
-def evaluate_photos(predictor: Predictor, embedded: EmbeddedPhotos, reject: float | None) -> PhotoEvaluation:
+def evaluate_photos(
+    predictor: Predictor, embedded: EmbeddedPhotos, reject: float | None, learnt: Container[int] = ()
+) -> PhotoEvaluation:
     """Accuracy on labelled photos.
 
     Parameters
@@ -26,23 +29,76 @@ def evaluate_photos(predictor: Predictor, embedded: EmbeddedPhotos, reject: floa
         At least one photo with features.
     reject : float or None
         Share of known inputs to keep; photos less like any class are unknown.
+    learnt : container of int
+        Sample ids of photos that the model has learnt.
     """
-    names, features = predictor.labels.astype(str), embedded.features
+    logs, predicted = judge(predictor, embedded.features, reject)
+    return summarise(predictor.labels.astype(str), embedded, logs, predicted, learnt)
+
+
+def judge(predictor: Predictor, features: Features, reject: float | None) -> tuple[Floats, NDArray[Any]]:
+    """Log-probabilities ``(n, n_classes)`` and labels ``(n,)`` of features ``(n, feature_dim)``.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        Of the model.
+    features : ndarray
+        At least one row.
+    reject : float or None
+        As in :func:`evaluate_photos`.
+    """
     strange = None if reject is None else predictor.measure_novelty(features) > predictor.novelty_limit(reject)
     logs = predictor.predict_log_proba(features)
+    return logs, choose_labels(predictor, logs, strange)
+
+
+def summarise(
+    names: NDArray[Any], embedded: EmbeddedPhotos, logs: Floats, predicted: NDArray[Any], learnt: Container[int] = ()
+) -> PhotoEvaluation:
+    """What comes of answers about labelled photos.
+
+    Parameters
+    ----------
+    names : ndarray
+        ``(n_classes,)``, the classes that could be answered.
+    embedded : EmbeddedPhotos
+        The photos.
+    logs, predicted : ndarray
+        As :func:`judge` gives them, a row for each photo.
+    learnt : container of int
+        Sample ids of photos that the model has learnt.
+    """
     truth = np.array([photo.label for photo in embedded.photos])
-    predicted = choose_labels(predictor, logs, strange)
     classes = _count_by_class(truth, predicted, (predicted == UNKNOWN) & (UNKNOWN not in names))
-    learnt = np.isin(truth, names)
+    right, seen = predicted == truth, np.array([sample in learnt for sample in embedded.samples])
+    of_known = np.isin(truth, names)
     return PhotoEvaluation(
         classes=classes,
         confusions=_count_confusions(truth, predicted),
         skipped=embedded.skipped,
         unlearnt=tuple(result.label for result in classes if result.label not in names),
         calibration_error=(
-            expected_calibration_error(np.exp(logs[learnt]), truth[learnt], names) if learnt.any() else float("nan")
+            expected_calibration_error(np.exp(logs[of_known]), truth[of_known], names)
+            if of_known.any()
+            else float("nan")
         ),
+        learnt_photos=int(seen.sum()),
+        learnt_correct=int((seen & right).sum()),
+        wrong=_list_wrong(embedded, predicted, np.exp(logs.max(1)), seen),
     )
+
+
+def _list_wrong(
+    embedded: EmbeddedPhotos, predicted: NDArray[Any], probabilities: Floats, seen: NDArray[np.bool_]
+) -> tuple[WrongPhoto, ...]:
+    """The photos that were taken for something else, the surest first."""
+    wrong = [
+        WrongPhoto(photo.name, photo.label, str(taken_for), float(probability), bool(learnt))
+        for photo, taken_for, probability, learnt in zip(embedded.photos, predicted, probabilities, seen, strict=True)
+        if photo.label != taken_for
+    ]
+    return tuple(sorted(wrong, key=lambda one: (-one.probability, one.name)))
 
 
 def _count_by_class(

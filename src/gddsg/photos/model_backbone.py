@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container
 from dataclasses import replace
 from pathlib import Path
 
 from gddsg.backbones import DEFAULT_BACKBONE, load_backbone, require_device, resolve_name, spell_out
-from gddsg.backbones.base import Backbone
+from gddsg.backbones.base import Array, Backbone
 from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.backbones.trust import is_trusted, trust
 from gddsg.core.model import Model
 from gddsg.core.once import Lazy, Once
 from gddsg.data.dataset import PhotoListing
+from gddsg.data.photo import start_of_key
 from gddsg.errors import BackboneError
 from gddsg.learners.features import checked_features
 from gddsg.photos.embedding import EmbeddedPhotos, Embedder
@@ -82,6 +83,23 @@ class ModelBackbone:
         if embedded.photos:  # a network may give what no learner can use
             features = checked_features(features, {}, "PhotoClassifier", "cpu")[0].numpy()
         return replace(embedded, features=features, skipped=(*listing.skipped, *embedded.skipped))
+
+    def look_up(self, samples: Collection[int], model: Model, cache: FeatureCache) -> dict[int, Array]:
+        """Features from the cache, by sample id; those that are not there, or of another width, are left out.
+
+        Parameters
+        ----------
+        samples : collection of int
+            Sample ids.
+        model : Model
+            One whose backbone this is.
+        cache : FeatureCache
+            Where features are looked up.
+        """
+        fingerprint = self.identify(model).rpartition("@")[2]
+        starts = {start_of_key(sample): sample for sample in samples}
+        found = cache.get_by_starts(list(starts), fingerprint, self._feature_dim(model))
+        return {starts[start]: vector for start, vector in found.items()}
 
     def load(self, model: Model | None) -> Backbone:
         """The backbone of a model, or where there is no model the one for a new one.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from gddsg.data.dataset import Skipped
 from gddsg.errors import DataError
 
 _LISTED = 20
+_LONGEST_NAME = 40  # letters of a name in a printed table
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,89 @@ class PhotoPrediction:
     top: tuple[tuple[str, float], ...]
     novelty: float
 
+    @property
+    def rejected(self) -> bool:
+        """Whether the photo was called unknown rather than what it is likest to."""
+        return self.label != self.top[0][0]
+
+
+@dataclass(frozen=True, repr=False)
+class PhotoPredictions(Sequence[PhotoPrediction]):
+    """What the model takes photos for, one prediction a photo; printed, it is a table.
+
+    Attributes
+    ----------
+    predictions : tuple of PhotoPrediction
+        In the order in which the photos were given; those of a folder by their names.
+    skipped : tuple of Skipped
+        Files left out, and why.
+
+    Examples
+    --------
+    >>> fox = PhotoPrediction("garden.jpg", "fox", 0.93, (("fox", 0.93), ("wolf", 0.05)), 1.2)
+    >>> found = PhotoPredictions((fox,), (Skipped("notes.jpg", "not an image"),))
+    >>> found
+    garden.jpg  fox  93.0 %  (wolf 5.0 %)
+    1 file was left out:
+      notes.jpg: not an image
+    >>> found.labels, found[0].probability, len(found)
+    (('fox',), 0.93, 1)
+    """
+
+    predictions: tuple[PhotoPrediction, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label of each photo."""
+        return tuple(one.label for one in self.predictions)
+
+    def __iter__(self) -> Iterator[PhotoPrediction]:
+        return iter(self.predictions)
+
+    def __len__(self) -> int:
+        return len(self.predictions)
+
+    @overload
+    def __getitem__(self, place: int) -> PhotoPrediction: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[PhotoPrediction, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> PhotoPrediction | tuple[PhotoPrediction, ...]:
+        return self.predictions[place]
+
+    def __repr__(self) -> str:
+        rows = [_table_cells(one) for one in self.predictions[:_LISTED]]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        if len(self) > _LISTED:
+            lines.append(f"… and {len(self) - _LISTED} more")
+        if self.skipped:
+            files = "1 file was" if len(self.skipped) == 1 else f"{len(self.skipped)} files were"
+            lines += [f"{files} left out:", list_skipped(self.skipped)]
+        return "\n".join(lines) or "no photo"
+
+
+def _table_cells(one: PhotoPrediction) -> tuple[str, str, str, str]:
+    """Photo, label, probability, and what else it might be."""
+    name = printable(one.name)
+    shown = name if len(name) <= _LONGEST_NAME else f"…{name[1 - _LONGEST_NAME :]}"
+    others = ", ".join(f"{printable(label)} {100 * p:.1f} %" for label, p in one.top[0 if one.rejected else 1 :])
+    probability = "" if one.rejected else f"{100 * one.probability:.1f} %"
+    return shown, printable(one.label), probability, others and f"({others})"
+
+
+def printable(text: str) -> str:
+    """Names come from strangers: they stay on their line and command no terminal.
+
+    Parameters
+    ----------
+    text : str
+        A name, or a sentence with one in it.
+    """
+    return text if text.isprintable() else repr(text)[1:-1]
+
 
 @dataclass(frozen=True)
 class ClassResult:
@@ -85,6 +170,29 @@ class ClassResult:
 
 
 @dataclass(frozen=True)
+class WrongPhoto:
+    """A photo that was not taken for what its label says; perhaps the label is wrong.
+
+    Attributes
+    ----------
+    name : str
+        Of the photo; its path, where it is in a file.
+    label, taken_for : str
+        What it should be, and what the model says.
+    probability : float
+        Of the likeliest class.
+    learnt : bool
+        Whether the model has learnt this very photo.
+    """
+
+    name: str
+    label: str
+    taken_for: str
+    probability: float
+    learnt: bool
+
+
+@dataclass(frozen=True)
 class PhotoEvaluation:
     """Accuracy on labelled photos.
 
@@ -100,6 +208,10 @@ class PhotoEvaluation:
         Classes of the photos that the model does not know; their photos count as wrong.
     calibration_error : float
         Expected calibration error of the probabilities, 15 bins.
+    learnt_photos, learnt_correct : int
+        How many of the photos the model has learnt itself, and how many of these were right: too easy a test.
+    wrong : tuple of WrongPhoto
+        The photos that were not right, those first of which the model is surest.
     """
 
     classes: tuple[ClassResult, ...]
@@ -107,6 +219,20 @@ class PhotoEvaluation:
     skipped: tuple[Skipped, ...]
     unlearnt: tuple[str, ...]
     calibration_error: float
+    learnt_photos: int
+    learnt_correct: int
+    wrong: tuple[WrongPhoto, ...]
+
+    @property
+    def unseen_photos(self) -> int:
+        """Number of photos that the model has not learnt."""
+        return self.photos - self.learnt_photos
+
+    @property
+    def unseen_accuracy(self) -> float:
+        """Accuracy on photos that the model has not learnt, from 0 to 1; NaN where it has learnt them all."""
+        correct = sum(result.correct for result in self.classes) - self.learnt_correct
+        return correct / self.unseen_photos if self.unseen_photos else float("nan")
 
     @property
     def photos(self) -> int:
@@ -146,6 +272,6 @@ def list_skipped(skipped: Sequence[Skipped]) -> str:
     skipped : sequence of Skipped
         Files left out, and why.
     """
-    lines = [f"  {one.name}: {one.reason}" for one in skipped[:_LISTED]]
+    lines = [f"  {printable(one.name)}: {printable(one.reason)}" for one in skipped[:_LISTED]]
     rest = len(skipped) - len(lines)
     return "\n".join([*lines, *([f"  … and {rest} more"] if rest else [])])

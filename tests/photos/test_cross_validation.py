@@ -1,0 +1,100 @@
+"""Cross-validation: no photo is asked of a model that has learnt it, and the estimate is about right."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from gddsg.core.model import Model, Settings
+from gddsg.data.photo import Photo
+from gddsg.errors import DataError, InputError
+from gddsg.photos.cross_validation import cross_validate, part_samples
+from gddsg.photos.embedding import EmbeddedPhotos
+from gddsg.photos.evaluation import evaluate_photos
+
+SETTINGS = Settings(projection_dim=32, rank=8)
+
+
+def embedded(labels, features, samples=None):
+    samples = np.random.default_rng(9).integers(2**63, size=len(labels)).tolist() if samples is None else samples
+    photos = tuple(Photo(f"{label}/{i}", label) for i, label in enumerate(labels))
+    return EmbeddedPhotos(photos, tuple(samples), np.asarray(features, np.float32), (), (), 0)
+
+
+def clouds(n, spread, seed=0, classes=5):
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(100).random((classes, 12))
+    labels = [f"class {i % classes}" for i in range(n)]
+    return labels, np.abs(centres[np.arange(n) % classes] + spread * rng.standard_normal((n, 12)))
+
+
+def test_each_class_falls_into_all_parts_alike():
+    labels = np.array(["a"] * 11 + ["b"] * 3 + ["c"] * 5)
+    samples = np.random.default_rng(0).integers(2**63, size=19).astype(np.uint64)
+    fold_of = part_samples(labels, samples, 5)
+    for label, most in (("a", 3), ("b", 1), ("c", 1)):
+        counts = Counter(fold_of[labels == label].tolist())
+        assert max(counts.values()) == most
+        assert len(counts) == min(5, (labels == label).sum())
+
+
+def test_parts_follow_from_contents_alone():
+    labels, samples = np.array(["a"] * 9 + ["b"] * 9), np.random.default_rng(1).permutation(18).astype(np.uint64)
+    order = np.random.default_rng(2).permutation(18)
+    expected = part_samples(labels, samples, 5)
+    assert (part_samples(labels[order], samples[order], 5) == expected[order]).all()
+    renamed = np.where(labels == "a", "z", "y")
+    assert (part_samples(renamed, samples, 5) == expected).all()
+
+
+def test_no_photo_is_asked_of_a_model_that_learnt_it():
+    """Labels are drawn by lot, so that only who has seen a photo could know its label."""
+    rng = np.random.default_rng(3)
+    labels, features = rng.choice(["a", "b"], 120).tolist(), rng.random((120, 12))
+    found = cross_validate(SETTINGS, embedded(labels, features), 5, None)
+    assert 0.3 < found.accuracy < 0.7
+    assert found.photos == 120
+    assert found.learnt_photos == 0
+
+
+def test_the_estimate_is_about_what_new_photos_give():
+    labels, features = clouds(300, 0.28)
+    estimate = cross_validate(SETTINGS, embedded(labels, features), 5, None).accuracy
+    begun = Model(SETTINGS)
+    model = begun.plus(begun.make_cards(torch.from_numpy(features.astype(np.float32)), labels))
+    truth = evaluate_photos(model.predictor, embedded(*clouds(3000, 0.28, seed=7)), None).accuracy
+    assert 0.5 < truth < 0.95  # neither trivial nor hopeless
+    assert abs(estimate - truth) < 0.06
+
+
+def test_copies_contradictions_and_single_photos():
+    labels, features = clouds(25, 0.05)
+    samples = list(range(25))
+    labels += ["class 0", "class 1", "lonely"]
+    samples += [0, 2, 99]  # a copy of a photo, a photo under another label, and one that is alone
+    found = cross_validate(SETTINGS, embedded(labels, np.vstack([features, features[:3]]), samples), 5, None)
+    assert found.photos == 24
+    reasons = Counter(one.reason for one in found.skipped)
+    assert reasons == {
+        "the same photo is also given as 'class 1'": 1,
+        "the same photo is also given as 'class 2'": 1,
+        "the only photo of its class, which cannot be both learnt and asked about": 1,
+    }
+    assert "lonely" not in {one.label for one in found.classes}
+
+
+def test_two_photos_a_class_are_enough_and_one_is_not():
+    labels, features = clouds(4, 0.01, classes=2)
+    assert cross_validate(SETTINGS, embedded(labels, features), 5, None).accuracy == 1.0
+    with pytest.raises(DataError, match="No class has two different photos"):
+        cross_validate(SETTINGS, embedded(labels[:2], features[:2]), 5, None)
+    with pytest.raises(InputError, match="folds=1"):
+        cross_validate(SETTINGS, embedded(labels, features), 1, None)
+
+
+def test_rejecting_counts_as_wrong():
+    labels, features = clouds(60, 0.1)
+    found = cross_validate(SETTINGS, embedded(labels, features), 5, 0.5)
+    assert sum(one.rejected for one in found.classes) > 5
+    assert found.accuracy < cross_validate(SETTINGS, embedded(labels, features), 5, None).accuracy
