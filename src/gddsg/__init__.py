@@ -7,8 +7,9 @@
     features ─▶ evidence per class ─▶ group probabilities ─▶ the group's head ─▶ label, probability, "unknown"
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gddsg.lazy import lazy_names
 
 if TYPE_CHECKING:
     from gddsg.core.class_card import ClassCard
@@ -86,13 +87,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: torch takes seconds, and ``gddsg --help`` needs none of it."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'gddsg' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

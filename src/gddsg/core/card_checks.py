@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gddsg.core.card_format import Array
+from gddsg.core.feature_range import LARGEST_FEATURE
 from gddsg.core.moments import CodedMoments
 
 LARGEST_COUNT = 2**40
 """Samples of a class: more than anybody will ever have, and far from what float64 counts exactly."""
-
-LARGEST_FEATURE = 1e15
-"""In size; larger ones are not learnt, since their squares leave the range of float32."""
 
 _ROUNDING = 1.001  # sums are kept in float32
 _LARGEST_PROJECTED = 1e4 * LARGEST_FEATURE  # times the root of the number of features; weights are of size 1

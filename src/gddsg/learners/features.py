@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from gddsg.core.feature_range import SMALLEST_FEATURE, refuse_range
 from gddsg.errors import InputError, InputTypeError
 
-_LARGEST_FEATURE, _SMALLEST_FEATURE = 1e15, 1e-15  # squares of numbers beyond these leave the range of float32
 _EXACT = (torch.float32, torch.float64)
 _COLUMNS = ("n_features_in_", "feature_names_in_")
 
@@ -40,11 +40,8 @@ def checked_features(X: Any, columns: Mapping[str, Any], learner: str, device: s
         array, noted = _checked_array(X, columns, learner)
         tensor = torch.from_numpy(np.require(array, requirements=["C", "W"]))
     sizes = tensor.abs()
-    if bool(sizes.max() > _LARGEST_FEATURE):
-        raise InputError(f"A feature exceeds {_LARGEST_FEATURE:g} in size. Rescale the features, then try again.")
-    if 0 < float(sizes.max()) < _SMALLEST_FEATURE:
-        raise InputError(f"All features are below {_SMALLEST_FEATURE:g} in size. Rescale them, then try again.")
-    return tensor.where(sizes >= _SMALLEST_FEATURE, 0).to(device, torch.float32), noted
+    refuse_range(float(sizes.max()))
+    return tensor.where(sizes >= SMALLEST_FEATURE, 0).to(device, torch.float32), noted
 
 
 def _checked_array(X: Any, columns: Mapping[str, Any], learner: str) -> tuple[NDArray[Any], Mapping[str, Any]]:

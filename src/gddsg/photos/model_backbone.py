@@ -10,12 +10,12 @@ from gddsg.backbones import DEFAULT_BACKBONE, load_backbone, require_device, res
 from gddsg.backbones.base import Array, Backbone
 from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.backbones.trust import is_trusted, trust
+from gddsg.core.feature_range import usable_features
 from gddsg.core.model import Model
 from gddsg.core.once import Lazy, Once
 from gddsg.data.dataset import PhotoListing
 from gddsg.data.photo import start_of_key
 from gddsg.errors import BackboneError
-from gddsg.learners.features import checked_features
 from gddsg.photos.embedding import EmbeddedPhotos, Embedder
 from gddsg.photos.threads import Progress
 
@@ -81,7 +81,7 @@ class ModelBackbone:
         embedded = embedder.embed(listing.photos, known, progress)
         features = embedded.features
         if embedded.photos:  # a network may give what no learner can use
-            features = checked_features(features, {}, "PhotoClassifier", "cpu")[0].numpy()
+            features = usable_features(features)
         return replace(embedded, features=features, skipped=(*listing.skipped, *embedded.skipped))
 
     def look_up(self, samples: Collection[int], model: Model, cache: FeatureCache) -> dict[int, Array]:

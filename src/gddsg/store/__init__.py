@@ -4,8 +4,9 @@
 file, :mod:`gddsg.store.answers`, need none of it.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gddsg.lazy import lazy_names
 from gddsg.store.shared_model import SharedModel, write_model
 
 if TYPE_CHECKING:
@@ -13,10 +14,4 @@ if TYPE_CHECKING:
 
 __all__ = ["SharedModel", "read_model", "write_model"]
 
-
-def __getattr__(name: str) -> Any:
-    if name != "read_model":
-        raise AttributeError(f"module 'gddsg.store' has no attribute {name!r}")
-    from gddsg.store.model_file import read_model
-
-    return read_model
+__getattr__ = lazy_names(__name__, {"read_model": "gddsg.store.model_file"})
