@@ -377,6 +377,19 @@ def test_skipped_files_are_counted_and_named(glyph_folder, tmp_path):
     assert not (tmp_path / "strict.gddsg").exists()
 
 
+def test_heic_photos_say_how_they_can_be_read(learnt, tmp_path):
+    """As typed where pillow-heif is not installed: Python finds a package of that name that cannot be imported."""
+    (tmp_path / "inbox").mkdir()
+    (tmp_path / "inbox" / "IMG_0001.HEIC").write_bytes(b"\0\0\0\x18ftypheic")
+    (tmp_path / "hidden" / "pillow_heif").mkdir(parents=True)
+    (tmp_path / "hidden" / "pillow_heif" / "__init__.py").write_text("raise ImportError")
+    path = os.pathsep.join([str(tmp_path / "hidden"), *sys.path])
+    command = [sys.executable, "-m", "gddsg", "predict", learnt, tmp_path / "inbox"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path})
+    assert done.returncode == 1
+    assert "IMG_0001.HEIC: HEIC images take another package: pip install 'gddsg[heif]'" in done.stderr
+
+
 def test_piped_output_has_no_control_characters(learnt, glyph_folder):
     command = [sys.executable, "-m", "gddsg", "predict", learnt, glyph_folder / "test"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -1,11 +1,13 @@
 """Folders of photos: what is a class, what is a photo, and what is left out for which reason."""
 
 import os
+import sys
 import unicodedata
 from pathlib import Path
 
 import pytest
 
+from gddsg.data.decoding import reads_heic
 from gddsg.data.image_folder import image_folder, read_photos, unlabelled_photos
 from gddsg.data.image_folder import test_photos as photos_for_test
 from gddsg.errors import DataError
@@ -140,7 +142,16 @@ def test_links_that_lead_in_circles_are_not_followed_for_ever(make):
         read_photos(root)
 
 
-def test_litter_is_left_out_in_silence_and_everything_else_with_a_reason(make):
+@pytest.fixture
+def no_heic(monkeypatch):
+    """As where pillow-heif is not installed."""
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    reads_heic.cache_clear()
+    yield
+    reads_heic.cache_clear()
+
+
+def test_litter_is_left_out_in_silence_and_everything_else_with_a_reason(make, no_heic):
     root = make(
         *("cat/1.jpg", "cat/.hidden.jpg", "cat/Thumbs.db", "cat/desktop.ini", ".git/1.jpg", "__MACOSX/cat/1.jpg"),
         *("cat/.DS_Store", "cat/notes.txt", "cat/2.HEIC", "cat/plain", "loose.png", "read.me", "empty/", "words/a.txt"),
@@ -148,7 +159,7 @@ def test_litter_is_left_out_in_silence_and_everything_else_with_a_reason(make):
     listing = read_photos(root)
     assert found(listing, root) == [("cat", "cat/1.jpg")]
     assert reasons(listing, root) == {
-        "cat/2.HEIC": "HEIC images are not supported; convert it to JPEG",
+        "cat/2.HEIC": "HEIC images take another package: pip install 'gddsg[heif]'; or convert it to JPEG",
         "cat/notes.txt": "not an image file",
         "cat/plain": "not an image file",
         "empty": "no photo in it",

@@ -19,7 +19,7 @@ from PIL.ImageFile import ImageFile
 
 from gddsg.errors import PhotoError
 
-__all__ = ["MAX_DECODED_BYTES", "MAX_PIXELS", "decode", "decoded_bytes", "upright_rgb"]
+__all__ = ["MAX_DECODED_BYTES", "MAX_PIXELS", "decode", "decoded_bytes", "reads_heic", "upright_rgb"]
 
 MAX_PIXELS = 178_956_970
 """More than this is refused unread: a small file can claim any size."""
@@ -43,7 +43,7 @@ _MAX_ICON_PIXELS = 2048 * 2048  # Pillow decodes icons as soon as it opens them
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "TGA", "ICO", "AVIF")
 _PIXEL_BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16L": 2, "I;16B": 2, "I;16N": 2}  # four for all others
 # What a decoder takes for itself, a pixel, beside the image: measured, rounded up.
-_DECODER_BYTES = {"WEBP": 13, "AVIF": 13, "JPEG2000": 20, "GIF": 3, "BMP": 2, "ICO": 12}
+_DECODER_BYTES = {"WEBP": 13, "AVIF": 13, "JPEG2000": 20, "GIF": 3, "BMP": 2, "ICO": 12, "HEIF": 13}
 # Where width and height are in what an icon holds, by how that begins: PNG, the oldest bitmap, any other bitmap.
 _ICON_SIDES = {b"\x89PNG": (">ii", 16), b"\x0c\0\0\0": ("<HH", 4)}
 
@@ -75,7 +75,8 @@ def decode(content: bytes, at_least: int = 0) -> Image.Image:
         with closing(_opened(content)) as image:
             needed = _decoded_bytes(image, content, at_least)
             _refuse_large(image, needed)
-            image.seek(0)
+            if image.format != "HEIF":  # there one of the images is the main one, and it comes first by itself
+                image.seek(0)
             image.load()
             turn = _turn(image)
             upright = _rgb_in_strips(image, _factor(image.size, at_least))
@@ -173,7 +174,20 @@ def _telling_of_faults() -> Iterator[None]:
 @cache
 def _installed_formats() -> tuple[str, ...]:
     Image.init()
-    return tuple(name for name in _FORMATS if name in Image.OPEN)
+    wanted = (*_FORMATS, "HEIF") if reads_heic() else _FORMATS
+    return tuple(name for name in wanted if name in Image.OPEN)
+
+
+@cache
+def reads_heic() -> bool:
+    """Whether HEIC images, as many telephones take them, can be decoded: it takes the package ``pillow-heif``."""
+    try:
+        from pillow_heif import register_heif_opener
+    except ImportError:
+        return False
+    # pixels shall not depend on whether there is a thumbnail in the file, and threads are ours to share out
+    register_heif_opener(thumbnails=False, decode_threads=1)
+    return True
 
 
 def _opened(content: bytes) -> ImageFile:

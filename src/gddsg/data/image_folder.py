@@ -17,6 +17,7 @@ from gddsg.data.dataset import (
     refuse_case_twins,
     stratified_split,
 )
+from gddsg.data.decoding import reads_heic
 from gddsg.data.photo import Photo
 from gddsg.errors import DataError
 
@@ -27,7 +28,8 @@ IMAGE_EXTENSIONS = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", 
 )
 """How the names of image files end, in lower case; what is in them decides only when they are read."""
 
-_HEIC = frozenset({".heic", ".heif"})  # images indeed, but of a format that Pillow does not decode
+_HEIC = frozenset({".heic", ".heif", ".hif"})  # images indeed, but of a format that takes a package of its own
+_NO_HEIC = "HEIC images take another package: pip install 'gddsg[heif]'; or convert it to JPEG"
 _LITTER = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
 _NO_TEXT = "its name is not valid Unicode; rename it"
 _NO_NAME = "a class needs a name; rename the folder"
@@ -357,7 +359,7 @@ def _no_image(path: Path) -> str | None:
     """Why a file is not taken for an image, or None if it is."""
     extension = path.suffix.casefold()
     if extension in _HEIC:
-        return "HEIC images are not supported; convert it to JPEG"
+        return None if reads_heic() else _NO_HEIC
     return None if extension in IMAGE_EXTENSIONS else "not an image file"
 
 
