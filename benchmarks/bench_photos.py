@@ -10,6 +10,8 @@ Each FOLDER holds ``train/`` and ``test/`` with one folder a class. For each it 
 3. ``learn`` and ``evaluate`` the first time and once more with the same model and the same photos: as commands, start
    of Python included, and inside a running program, by the same object and by a fresh one. Beside it, ``learn`` of
    photos whose features are in the cache into a new model.
+
+All of it with ``--quality fast``; ``bench_quality.py`` compares the qualities.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from gddsg.evaluation import average_accuracy
 from gddsg.onnx_runtime import onnx_bytes, open_session
 from gddsg.photos import embed_dataset, embed_photos
 
+QUALITY = "fast"
 CALLS = 5
 IMAGES_FOR_SPEED = 400
 REPEATS = 3
@@ -77,7 +80,9 @@ def accuracy(folder: Path, work: Path) -> dict[str, Any]:
     """Accuracy in per cent, in five calls, at once, and of two peers on the same features."""
     classes = sorted(path for path in (folder / "train").iterdir() if path.is_dir())
     with FeatureCache(work / "cache") as cache:
-        grown, whole = (PhotoClassifier(work / name, cache=cache) for name in ("calls.gddsg", "once.gddsg"))
+        grown, whole = (
+            PhotoClassifier(work / name, cache=cache, quality=QUALITY) for name in ("calls.gddsg", "once.gddsg")
+        )
         for part in np.array_split(np.random.RandomState(0).permutation(len(classes)), CALLS):
             grown.learn(*(classes[i] for i in part))
         whole.learn(folder)
@@ -105,7 +110,8 @@ def again_as_commands(folder: Path, work: Path) -> dict[str, Any]:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package is compiled, so is this one then
 
     def command(name: str, model: str) -> Callable[[], None]:
-        return lambda: run([name, work / f"{model}.gddsg", folder], environment)
+        option = ["--quality", QUALITY] if name == "learn" else []
+        return lambda: run([name, work / f"{model}.gddsg", folder, *option], environment)
 
     first = {name: seconds(command(name, "commands")) for name in ("learn", "evaluate")}
     return {
@@ -120,7 +126,7 @@ def again_in_a_program(folder: Path, work: Path) -> dict[str, Any]:
     with FeatureCache(work / "program-cache") as cache:
 
         def classifier(name: str, *, ready: bool = False) -> PhotoClassifier:
-            made = PhotoClassifier(work / f"{name}.gddsg", cache=cache)
+            made = PhotoClassifier(work / f"{name}.gddsg", cache=cache, quality=QUALITY)
             _ = made.backbone if ready else None
             return made
 

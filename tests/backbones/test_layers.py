@@ -10,7 +10,7 @@ from PIL import Image
 from gddsg.backbones import load_backbone, resolve_name
 from gddsg.backbones.efficientnet_lite import features_module, read_weights
 from gddsg.backbones.efficientnet_lite_network import SCALES, EfficientNetLiteNetwork, layer_widths
-from gddsg.backbones.layers import split_layers
+from gddsg.backbones.names import split_name
 from gddsg.backbones.self_test import require_right_features
 from gddsg.backbones.trust import is_trusted, trust
 from gddsg.errors import BackboneError
@@ -48,7 +48,8 @@ def embedded(backbone, *images):
 def test_names(name, full, parts):
     assert resolve_name(name) == full
     assert resolve_name(full) == full
-    assert parts is None or split_layers(full) == parts
+    (part,) = split_name(full)
+    assert parts is None or (part.network, part.layers) == parts
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "+2", "1.5", "00000000000000000004", "--", "9" * 500])
@@ -156,14 +157,14 @@ def test_more_layers_than_there_are(monkeypatch):
 @pytest.mark.parametrize("wrong", ["earlier layer", "shape"])
 def test_a_network_that_computes_something_else_is_refused(wrong, tmp_path):
     backbone = load_backbone(f"{NAME}/layers4", device="cpu:0", folder=tmp_path)
-    require_right_features(backbone)
+    require_right_features(backbone, backbone._expected)
     module = backbone._module
     if wrong == "shape":
         backbone._module = lambda images: module(images)[:, 1:]
     else:
         module._blocks[3]._project_conv.weight.data.view(-1)[7] *= -(2.0**20)
     with pytest.raises(BackboneError, match=r"efficientnet-lite0/layers4 does not work on this machine"):
-        require_right_features(backbone)
+        require_right_features(backbone, backbone._expected)
 
 
 # Hugging Face.

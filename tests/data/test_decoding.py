@@ -13,7 +13,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from gddsg.data import decoding
-from gddsg.data.decoding import MAX_DECODED_BYTES, MAX_PIXELS, decode, decoded_bytes
+from gddsg.data.decoding import MAX_DECODED_BYTES, MAX_PIXELS, decode, decoded_bytes, shorter_side
 from gddsg.errors import PhotoError
 
 
@@ -44,6 +44,19 @@ def test_lossless_formats_give_the_pixels_back(kind):
 @pytest.mark.parametrize("kind", ["JPEG", "WEBP"])
 def test_lossy_formats_come_close(kind):
     assert np.abs(pixels(encoded(Image.fromarray(gradient()), kind, quality=95)) - gradient()).mean() < 4
+
+
+@pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF", "PPM", "TGA", "JPEG", "WEBP", "GIF"])
+def test_the_shorter_side_of_every_format(kind):
+    assert shorter_side(io.BytesIO(encoded(Image.fromarray(gradient()), kind))) == 30
+    for content in (b"", b"nonsense", encoded(Image.fromarray(gradient()), kind)[:5]):
+        with pytest.raises(PhotoError):
+            shorter_side(io.BytesIO(content))
+
+
+def test_an_icon_is_not_opened_for_its_size():
+    with pytest.raises(PhotoError, match="not an image of a known format"):
+        shorter_side(io.BytesIO(encoded(Image.fromarray(gradient(32, 32)), "ICO")))
 
 
 def test_a_photo_is_turned_upright():

@@ -46,6 +46,19 @@ def test_a_photo_of_pixels():
     assert photo.read() != tall.read()  # the same numbers in another shape are another photo
 
 
+def test_the_shorter_side_is_in_the_header(tmp_path):
+    path = tmp_path / "photo.png"
+    path.write_bytes(encoded(Image.fromarray(gradient()))[:60])  # the pixels are cut off
+    assert Photo.of_file(path).shorter_side() == 30
+    assert Photo.of_pixels(gradient(30, 50), "cat", "glyph/1").shorter_side() == 30
+    path.write_bytes(b"nonsense")
+    with pytest.raises(PhotoError, match=r"photo\.png: not an image"):
+        Photo.of_file(path).shorter_side()
+    path.unlink()
+    with pytest.raises(PhotoError, match=r"photo\.png: cannot be read"):
+        Photo.of_file(path).shorter_side()
+
+
 def test_content_key_is_of_the_content_alone():
     assert content_key(b"a") == content_key(b"a") != content_key(b"b")
     assert len(content_key(b"")) == 32
@@ -55,7 +68,7 @@ def test_a_file_above_the_limit_is_not_read(tmp_path):
     path = tmp_path / "sparse.png"
     with path.open("wb") as file:
         file.truncate(30_000_000_000)  # takes no room on the disk, and more memory than most machines have
-    for ask in (Photo.of_file(path).read, Photo.of_file(path).size):
+    for ask in (Photo.of_file(path).read, Photo.of_file(path).size, Photo.of_file(path).shorter_side):
         with pytest.raises(PhotoError, match=f"30,000,000,000 bytes, and at most {MAX_FILE_BYTES:,} .* smaller copy"):
             ask()
 
@@ -80,7 +93,7 @@ def test_a_sample_id_says_what_the_key_begins_with(first):
 def test_pipes_and_devices_are_refused_without_waiting(tmp_path):
     os.mkfifo(tmp_path / "pipe.png")
     for path in (tmp_path / "pipe.png", Path("/dev/zero")):
-        for ask in (Photo.of_file(path).read, Photo.of_file(path).size):
+        for ask in (Photo.of_file(path).read, Photo.of_file(path).size, Photo.of_file(path).shorter_side):
             with pytest.raises(PhotoError, match="not a plain file"):
                 ask()
     with pytest.raises(PhotoError, match="directory"):

@@ -412,7 +412,7 @@ def test_features_of_two_backbones_never_meet_even_in_a_race(classifier, photos,
         classifier.learn(photos, progress=intrude)
     assert read_model(classifier.path).labels == ("a", "b")
     for use in (classifier.predict, classifier.evaluate):
-        with pytest.raises(BackboneError, match="other@1"):
+        with pytest.raises(BackboneError, match="learnt with the backbone other of fingerprint 1"):
             use(photos)
 
 

@@ -10,29 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gddsg.backbones.base import Backbone, Preprocess
 from gddsg.backbones.feature_cache import FeatureCache
-from gddsg.backbones.layers import split_layers, with_layers
+from gddsg.backbones.names import EMBEDDED, PRESETS, SOURCES, PartName, resolve_name, spell_out, split_name
 from gddsg.backbones.private_folder import cache_folder
+from gddsg.backbones.side_by_side import SideBySide
 from gddsg.errors import BackboneError
 
 DEFAULT_BACKBONE = "efficientnet-lite0"
-
-EMBEDDED = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2")
-"""Those whose weights this package knows byte for byte; all others are whatever is found under their name."""
-
-PRESETS = {
-    "vit-b16": "hf:google/vit-base-patch16-224-in21k",
-    "resnet50": "hf:microsoft/resnet-50",
-    "resnet18": "hf:microsoft/resnet-18",
-}
-"""The paper's three backbones under short names."""
-
-SOURCES = ("hf", "timm")
-"""What comes before the colon in names of backbones from outside."""
 
 __all__ = [
     "DEFAULT_BACKBONE",
@@ -49,7 +37,6 @@ __all__ = [
     "spell_out",
 ]
 
-_LONGEST_NAME = 1000
 _ONLY_WEIGHTS = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
@@ -60,38 +47,55 @@ def load_backbone(name: str = DEFAULT_BACKBONE, device: str | None = None, folde
     ----------
     name : str
         ``efficientnet-lite0`` (embedded), ``-lite1``, ``-lite2``; ``hf:NAME`` or ``hf:FOLDER``; ``timm:NAME``; or a
-        preset, ``vit-b16``, ``resnet50``, ``resnet18``. With ``/layers4`` after it, and so on for other numbers, an
-        image's features are the pooled outputs of the last four layers in a row, the usual ones at the end; timm models
-        give the last alone.
+        preset, ``vit-b16``, ``resnet50``, ``resnet18``. With ``@288`` after it images come in that many pixels instead
+        of the network's own number; with ``/layers4`` after that an image's features are the pooled outputs of the last
+        four layers in a row, the usual ones at the end; timm models know neither. Several such names with ``+`` between
+        them give the features of all, side by side.
     device : str or None
         Torch device; a GPU if there is one, unless named.
     folder : Path or None
         Where exported networks are kept; the user's cache folder unless named.
     """
-    network, layers = split_layers(resolve_name(name))
-    kind, _, rest = network.partition(":")
+    parts = split_name(resolve_name(name))
     if device is None:
         device = _best_device()
     else:
         require_device(device)
+    _require_installed(parts)  # before one of them is loaded in vain
+    loaded = [_load_part(part, device, folder or cache_folder()) for part in parts]
+    return loaded[0] if len(loaded) == 1 else SideBySide(loaded)
+
+
+def _require_installed(parts: Sequence[PartName]) -> None:
+    from gddsg.backbones.efficientnet_lite import require_installed
+
+    for part in parts:
+        if not part.source:
+            require_installed(part.network)
+
+
+def _load_part(part: PartName, device: str, folder: Path) -> Backbone:
     # backbones are imported when they are needed, since each brings a large library along
-    if kind in SOURCES:
-        return _load_from_outside(kind, rest, device, layers)
+    if part.source:
+        return _load_from_outside(part, device)
     from gddsg.backbones.efficientnet_lite import EfficientNetLite
 
-    return EfficientNetLite(kind, device, folder or cache_folder(), layers)
+    return EfficientNetLite(part.network, device, folder, part.layers, part.size)
 
 
-def _load_from_outside(source: str, name: str, device: str, layers: int) -> Backbone:
-    if source == "timm" and layers > 1:
-        raise BackboneError(f"timm:{name} gives its last layer alone. Leave /layers{layers} out, or use hf:NAME.")
+def _load_from_outside(part: PartName, device: str) -> Backbone:
+    name = part.network.partition(":")[2]
+    if part.source == "timm" and part != PartName(part.network):
+        raise BackboneError(
+            f"{part.network} gives its last layer alone, at its own size. Write {part.network}, or use hf:NAME."
+        )
     if not os.environ.get("HF_HUB_DISABLE_TELEMETRY"):  # who has set it himself has decided for himself
         os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"  # read when the hub's library is imported
     with _only_weights():
-        if source == "hf":
+        if part.source == "hf":
             from gddsg.backbones.huggingface import HuggingFaceBackbone
 
-            return HuggingFaceBackbone(name, device, layers)
+            return HuggingFaceBackbone(name, device, part.layers, part.size)
         from gddsg.backbones.timm_models import TimmBackbone
 
         return TimmBackbone(name, device)
@@ -109,43 +113,6 @@ def _only_weights() -> Iterator[None]:
             del os.environ[_ONLY_WEIGHTS]
         else:
             os.environ[_ONLY_WEIGHTS] = before
-
-
-def resolve_name(name: str) -> str:
-    """The name in full: presets spelt out; what cannot be the name of a backbone is an error. Nothing is looked up.
-
-    Parameters
-    ----------
-    name : str
-        As for :func:`load_backbone`.
-    """
-    full = spell_out(name)
-    network, _ = split_layers(full)
-    source, _, rest = network.partition(":")
-    if network in EMBEDDED or (source in SOURCES and rest and full.isprintable() and len(full) <= _LONGEST_NAME):
-        return full
-    known = ", ".join([*EMBEDDED, *PRESETS])
-    raise BackboneError(
-        f"There is no backbone {name[:_LONGEST_NAME]!r}. Choose one of {known}, or hf:NAME, hf:FOLDER, timm:NAME; "
-        "for the last four layers of one, say, put /layers4 behind its name."
-    )
-
-
-def spell_out(name: str) -> str:
-    """The name with presets spelt out and layers written in one way, whether or not there is such a backbone.
-
-    Parameters
-    ----------
-    name : str
-        As for :func:`load_backbone`.
-
-    Examples
-    --------
-    >>> spell_out("resnet18/layers03"), spell_out("efficientnet-lite0/layers1")
-    ('hf:microsoft/resnet-18/layers3', 'efficientnet-lite0')
-    """
-    network, layers = split_layers(name)
-    return with_layers(PRESETS.get(network, network), layers)
 
 
 def require_device(device: str) -> None:

@@ -7,12 +7,30 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from PIL import Image
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
+
+_INPUTS_AT_ONCE = 64
+_INPUT_BYTES_AT_ONCE = 200_000_000
+
+
+class Preparation(Protocol):
+    """How an image becomes the input of a backbone; its embed takes such inputs stacked."""
+
+    @property
+    def useful_side(self) -> int:
+        """Pixels that the shorter side of an image should have; more than twice as many are wasted."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the input, the same for every image."""
+
+    def __call__(self, image: Image.Image) -> Array:
+        """The input."""
 
 
 class Backbone(ABC):
@@ -27,7 +45,7 @@ class Backbone(ABC):
         fingerprints are never mixed.
     feature_dim : int
         L, length of a feature vector.
-    preprocess : Preprocess
+    preprocess : Preparation
         How an image becomes the network's input.
     workers : int
         Threads that may embed at the same time.
@@ -38,13 +56,13 @@ class Backbone(ABC):
     name: str
     fingerprint: str
     feature_dim: int
-    preprocess: Preprocess
+    preprocess: Preparation
     workers: int = 1
     batch_size: int = 1
 
     @abstractmethod
     def embed(self, images: Array) -> Array:
-        """Features ``(n, feature_dim)`` of preprocessed images ``(n, 3, height, width)``."""
+        """Features ``(n, feature_dim)`` of preprocessed images, most often ``(n, 3, height, width)``."""
 
     @property
     def identity(self) -> str:
@@ -88,6 +106,11 @@ class Preprocess:
         return np.ascontiguousarray((pixels - mean) / deviation)
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the result: channels, height and width."""
+        return (3, *self.size)
+
+    @property
     def useful_side(self) -> int:
         """Pixels that the shorter side of an image should have; more than twice as many are wasted."""
         return 2 * int(np.ceil(max(self.size) / self.crop))
@@ -111,6 +134,12 @@ def fingerprint(preprocess: Preprocess, parts: Iterable[bytes]) -> str:
     for part in parts:
         digest.update(part)
     return digest.hexdigest()[:16]
+
+
+def images_at_once(preprocess: Preprocess) -> int:
+    """How many images to embed together on a GPU; fewer where they are large, for all of them wait in memory."""
+    height, width = preprocess.size
+    return max(min(_INPUTS_AT_ONCE, _INPUT_BYTES_AT_ONCE // (3 * 4 * height * width)), 1)
 
 
 def available_cores() -> int:

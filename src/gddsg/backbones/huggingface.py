@@ -5,9 +5,11 @@ Code that comes with a model is never run. What has been downloaded before is us
 
 from __future__ import annotations
 
+import inspect
 import logging
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,13 +17,15 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from gddsg.backbones.base import Array, Backbone, Preprocess, fingerprint
-from gddsg.backbones.layers import layers_mark, require_layers, with_layers
+from gddsg.backbones.base import Array, Backbone, Preprocess, fingerprint, images_at_once
+from gddsg.backbones.layers import layers_mark, require_layers
+from gddsg.backbones.names import PartName
 from gddsg.errors import BackboneError, MissingExtraError
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _HUB_SECONDS = 10
 _LARGEST_SIDE = 4096
+_POSITIONS = "interpolate_pos_encoding"  # what transformers call it
 _NO_PREPROCESS = "The backbone hf:{} has a preprocessor_config.json that makes no sense"
 
 
@@ -38,19 +42,21 @@ class HuggingFaceBackbone(Backbone):
     layers : int
         How many of the last layers to give, side by side and the usual features last: blocks of a transformer, stages
         of a convolutional network.
+    size : int or None
+        Height and width of the images it takes, in pixels; its own unless given.
     """
 
-    def __init__(self, source: str, device: str, layers: int = 1) -> None:
+    def __init__(self, source: str, device: str, layers: int = 1, size: int | None = None) -> None:
         settings, self._model, weights = _load(source)
-        self.name = with_layers(f"hf:{source}", layers)
-        self.preprocess = _checked_preprocess(source, settings)
-        self.fingerprint = fingerprint(self.preprocess, chain(weights, layers_mark(layers)))
-        self._layers = layers
-        self.batch_size = 1 if device == "cpu" else 64
+        self._part = PartName(f"hf:{source}", size, layers)
+        self.name = str(self._part)
+        self.preprocess = preprocess = _resized(_checked_preprocess(source, settings), self._part)
+        self.fingerprint = fingerprint(preprocess, chain(weights, layers_mark(layers)))
+        self.batch_size = 1 if device == "cpu" else images_at_once(preprocess)
         self._device = device
         self._model.to(device).eval()
-        height, width = self.preprocess.size
-        self.feature_dim = self.embed(np.zeros((1, 3, height, width), dtype=np.float32)).shape[1]
+        self._options = self._chosen_options()
+        self.feature_dim = self._embed_nothing().shape[1]
 
     def embed(self, images: Array) -> Array:
         """Features ``(n, feature_dim)`` of preprocessed images ``(n, 3, height, width)``."""
@@ -67,13 +73,34 @@ class HuggingFaceBackbone(Backbone):
 
         found = self._found(images)
         last = self._last(found)
-        return last if self._layers == 1 else torch.cat([*self._earlier(found), last], dim=1)
+        return last if self._part.layers == 1 else torch.cat([*self._earlier(found), last], dim=1)
 
     def _found(self, images: Any) -> Any:
-        options = {"output_hidden_states": True} if self._layers > 1 else {}
         if hasattr(self._model, "get_image_features"):  # CLIP and the like: the image tower
-            return self._model.get_image_features(pixel_values=images, **options)
-        return self._model(pixel_values=images, **options)
+            return self._model.get_image_features(pixel_values=images, **self._options)
+        return self._model(pixel_values=images, **self._options)
+
+    def _chosen_options(self) -> dict[str, bool]:
+        """What to ask of the model: all layers, and to place its patches in images of another size."""
+        asked = getattr(self._model, "get_image_features", self._model.forward)
+        options = {"output_hidden_states": True} if self._part.layers > 1 else {}
+        if self._part.size is not None and _POSITIONS in inspect.signature(asked).parameters:
+            options[_POSITIONS] = True
+        return options
+
+    def _embed_nothing(self) -> Array:
+        """Features of an image of zeros, which not every model gives at another size than its own."""
+        try:
+            return self.embed(np.zeros((1, *self.preprocess.shape), dtype=np.float32))
+        except BackboneError:
+            raise
+        except Exception as error:  # every model fails in its own way
+            if self._part.size is None:
+                raise
+            raise BackboneError(
+                f"{self._part.network} cannot take images of {self._part.size} pixels ({_first_line(error)}). "
+                f"Leave @{self._part.size} out."
+            ) from error
 
     def _last(self, found: Any) -> Any:
         if hasattr(self._model, "get_image_features"):
@@ -87,9 +114,9 @@ class HuggingFaceBackbone(Backbone):
     def _earlier(self, found: Any) -> list[Any]:
         """What the layers before the last give, each by its class token or its mean."""
         states = getattr(found, "hidden_states", None) or ()
-        require_layers(self.name.rpartition("/")[0], self._layers, max(len(states) - 1, 1))  # the first is what goes in
+        require_layers(self._part, max(len(states) - 1, 1))  # the first is what goes in
         has_token = _has_parameter(self._model, "cls_token", "class_embedding")
-        return [state[:, 0] if has_token else _mean(state) for state in states[-self._layers : -1]]
+        return [state[:, 0] if has_token else _mean(state) for state in states[-self._part.layers : -1]]
 
 
 def _has_parameter(model: Any, *ends: str) -> bool:
@@ -172,6 +199,15 @@ def _checked_preprocess(source: str, settings: Mapping[str, Any]) -> Preprocess:
     if not usable:
         raise BackboneError(f"{_NO_PREPROCESS.format(source)} ({found}).")
     return found
+
+
+def _resized(preprocess: Preprocess, part: PartName) -> Preprocess:
+    """The same for images of another size, if one is asked for; the share of the image that is used stays."""
+    if part.size is None:
+        return preprocess
+    if preprocess.size == (part.size, part.size):  # one backbone has one name
+        raise BackboneError(f"{part.network} takes images of {part.size} pixels by itself. Leave @{part.size} out.")
+    return replace(preprocess, size=(part.size, part.size))
 
 
 def preprocess_of(settings: Mapping[str, Any]) -> Preprocess:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from gddsg.backbones.base import Array, Backbone, Preprocess, fingerprint
+from gddsg.backbones.base import Array, Backbone, Preprocess, fingerprint, images_at_once
 from gddsg.errors import BackboneError, MissingExtraError
 
 _FILTERS = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
@@ -29,11 +29,11 @@ class TimmBackbone(Backbone):
     def __init__(self, model: str, device: str, *, pretrained: bool = True) -> None:
         self._model, settings = _load(model, pretrained)
         self.name = f"timm:{model}"
-        self.preprocess = preprocess_of(settings)
+        self.preprocess = preprocess = preprocess_of(settings)
         weights = (value.cpu().numpy().tobytes() for _, value in sorted(self._model.state_dict().items()))
-        self.fingerprint = fingerprint(self.preprocess, weights)
+        self.fingerprint = fingerprint(preprocess, weights)
         self.feature_dim = int(self._model.num_features)
-        self.batch_size = 1 if device == "cpu" else 64
+        self.batch_size = 1 if device == "cpu" else images_at_once(preprocess)
         self._device = device
         self._model.to(device).eval()
 

@@ -11,8 +11,7 @@ import contextlib
 import json
 from pathlib import Path
 
-from gddsg.backbones import SOURCES
-from gddsg.backbones.layers import split_layers
+from gddsg.backbones.names import split_name
 from gddsg.backbones.private_folder import cache_folder, read_private, write_private
 
 _FILE = "trusted-backbones.json"
@@ -21,19 +20,18 @@ _FILE = "trusted-backbones.json"
 def is_trusted(name: str) -> bool:
     """Whether the user has agreed to the backbone, or need not: what is embedded has no source outside.
 
-    Who agrees to a network agrees to it whichever of its layers are asked for.
+    Who agrees to a network agrees to it at every size and whichever of its layers are asked for. Of several side by
+    side he must have agreed to each.
 
     Parameters
     ----------
     name : str
         In full, see :func:`gddsg.backbones.resolve_name`.
     """
-    network, _ = split_layers(name)
-    if network.partition(":")[0] not in SOURCES:
-        return True
-    known = _read()
+    networks = _from_outside(name)
+    known = _read() if networks else set()
     # the place is looked at only when the name is known: looking may mean to ask another machine
-    return network in known and _place(network) in known
+    return all(network in known and _place(network) in known for network in networks)
 
 
 def trust(name: str) -> None:
@@ -46,10 +44,14 @@ def trust(name: str) -> None:
     """
     if is_trusted(name):
         return
-    network, _ = split_layers(name)
-    names = sorted({*_read(), network, _place(network)})
+    networks = _from_outside(name)
+    names = sorted({*_read(), *networks, *map(_place, networks)})
     with contextlib.suppress(OSError):
         write_private(cache_folder() / _FILE, json.dumps(names, indent=1).encode())
+
+
+def _from_outside(name: str) -> list[str]:
+    return [part.network for part in split_name(name) if part.source]
 
 
 def _place(name: str) -> str:

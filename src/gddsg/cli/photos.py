@@ -78,13 +78,28 @@ def main(
         raise typer.Exit
 
 
+class Quality(StrEnum):
+    """How good a new model should be."""
+
+    FAST = "fast"
+    GOOD = "good"
+    BEST = "best"
+
+
 @app.command(epilog="Examples:  gddsg learn pets.gddsg photos/   ·   gddsg learn pets.gddsg photos/cat photos/dog")
 def learn(
     model: ModelFile,
     folders: Folders,
     backbone: Annotated[
         str | None,
-        typer.Option(help="For a new model: efficientnet-lite0 (default), vit-b16, hf:NAME, hf:FOLDER, timm:NAME, …"),
+        typer.Option(
+            help="For a new model, instead of a quality: efficientnet-lite0, vit-b16, hf:NAME, hf:FOLDER, timm:NAME, … "
+            "at another size as NAME@288, several side by side as NAME+NAME."
+        ),
+    ] = None,
+    quality: Annotated[
+        Quality | None,
+        typer.Option(help="For a new model: the better, the longer a photo takes; good unless named."),
     ] = None,
     device: Device = None,
     strict: Strict = False,
@@ -97,7 +112,7 @@ def learn(
     FOLDER holds one folder a class, or the photos of one class, or train/ and test/ (then train/ is learnt).
     """
     settings = {} if projection_dim is None else {"projection_dim": projection_dim}
-    with _classifier(model, backbone, device, settings) as classifier, _embedding(classifier) as progress:
+    with _classifier(model, backbone, device, settings, quality) as classifier, _embedding(classifier) as progress:
         report = classifier.learn(*folders, strict=strict, case_sensitive=case_sensitive, progress=progress)
     work_is_done()
     if as_json:
@@ -240,13 +255,15 @@ def inspect(
         "classes": len(rows),
         "groups": len(learnt.groups),
         "backbone": settings.backbone,
+        "image_sizes": _image_sizes(settings.backbone),
         "projection_dim": settings.projection_dim,
         "rank": settings.rank,
         "file_bytes": model.stat().st_size,
     }
     summary = (
         f"{counted(len(rows), 'class', 'classes')} in {counted(len(learnt.groups), 'group')}, backbone "
-        f"{settings.backbone or 'unknown'}, M = {settings.projection_dim}, {model.stat().st_size / 1e6:.1f} MB."
+        f"{settings.backbone or 'unknown'}{_shown_sizes(settings.backbone)}, M = {settings.projection_dim}, "
+        f"{model.stat().st_size / 1e6:.1f} MB."
     )
     if graph is not None:
         with busy("Drawing"):
@@ -414,7 +431,11 @@ def cache(
 
 @contextmanager
 def _classifier(
-    path: Path, backbone: str | None = None, device: str | None = None, settings: dict[str, Any] | None = None
+    path: Path,
+    backbone: str | None = None,
+    device: str | None = None,
+    settings: dict[str, Any] | None = None,
+    quality: Quality | None = None,
 ) -> Iterator[PhotoClassifier]:
     from gddsg.backbones.feature_cache import FeatureCache
     from gddsg.photos import PhotoClassifier
@@ -432,7 +453,8 @@ def _classifier(
         return typer.confirm("Use this backbone?", err=True)
 
     with FeatureCache() as features:
-        yield PhotoClassifier(path, backbone, device, features, settings, on_wait, ask)
+        chosen = None if quality is None else quality.value
+        yield PhotoClassifier(path, backbone, device, features, settings, on_wait, ask, chosen)
         if features.trouble:
             err.print(Text("Features are not kept:", style="yellow"), features.trouble)
 
@@ -524,6 +546,22 @@ def _class_rows(model: Model) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _image_sizes(backbone: str | None) -> list[int | None]:
+    """Pixels of the images that the parts of a backbone take, None where only the network itself could tell."""
+    from gddsg.backbones.names import split_name
+    from gddsg.errors import BackboneError
+
+    try:
+        return [part.pixels for part in split_name((backbone or "").rpartition("@")[0])]
+    except BackboneError:  # a file may say anything
+        return [None]
+
+
+def _shown_sizes(backbone: str | None) -> str:
+    sizes = _image_sizes(backbone)
+    return f" (images of {' and '.join(f'{side} × {side}' for side in sizes)} pixels)" if all(sizes) else ""
 
 
 def _draw(model: Model, path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from threading import Lock
+from typing import BinaryIO
 
 import numpy as np
 from PIL import ExifTags, Image, TiffImagePlugin, UnidentifiedImageError
@@ -19,7 +20,7 @@ from PIL.ImageFile import ImageFile
 
 from gddsg.errors import PhotoError
 
-__all__ = ["MAX_DECODED_BYTES", "MAX_PIXELS", "decode", "decoded_bytes", "reads_heic", "upright_rgb"]
+__all__ = ["MAX_DECODED_BYTES", "MAX_PIXELS", "decode", "decoded_bytes", "reads_heic", "shorter_side", "upright_rgb"]
 
 MAX_PIXELS = 178_956_970
 """More than this is refused unread: a small file can claim any size."""
@@ -124,6 +125,19 @@ def decoded_bytes(content: bytes, at_least: int = 0) -> int:
         needed = _decoded_bytes(image, content, at_least)
         _refuse_large(image, needed)
         return needed
+
+
+def shorter_side(file: BinaryIO) -> int:
+    """Pixels of the shorter side of an image, as its header says; a :class:`PhotoError` where there is none.
+
+    Parameters
+    ----------
+    file : binary file
+        Of the image. An icon counts as no image, for it would be decoded as soon as it is opened.
+    """
+    formats = [name for name in _installed_formats() if name != "ICO"]
+    with _telling_of_faults(), closing(Image.open(file, formats=formats)) as image:
+        return min(image.size)
 
 
 class _Silence:

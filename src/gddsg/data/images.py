@@ -205,6 +205,9 @@ class _BarePhoto(Photo):
     def read(self, at_most: int = MAX_FILE_BYTES) -> bytes:
         return self._photo.read(at_most)
 
+    def shorter_side(self) -> int:
+        return self._photo.shorter_side()
+
     def decoded_bytes(self, content: bytes, at_least: int) -> int:
         return self._photo.decoded_bytes(content, at_least)
 

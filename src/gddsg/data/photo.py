@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from gddsg.data.decoding import decode, decoded_bytes
-from gddsg.data.reading import plain_size, read_plain
+from gddsg.data.decoding import decode, decoded_bytes, shorter_side
+from gddsg.data.reading import open_plain, plain_size, read_plain
 from gddsg.errors import PhotoError
 
 MAX_FILE_BYTES = 250_000_000
@@ -80,6 +80,16 @@ class Photo:
             raise self._unreadable(error) from error
         except MemoryError as error:
             raise PhotoError(f"{self.name}: there is not enough memory to read it") from error
+
+    def shorter_side(self) -> int:
+        """Pixels of its shorter side, from the header of the file; a :class:`PhotoError` where it has none to read."""
+        if self.pixels is not None:
+            return int(min(self.pixels.shape[:2]))
+        try:
+            with self._named(), open_plain(self.path or Path(self.name), MAX_FILE_BYTES) as file:
+                return shorter_side(file)
+        except OSError as error:
+            raise self._unreadable(error) from error
 
     def decoded_bytes(self, content: bytes, at_least: int) -> int:
         """Memory that :meth:`image` takes, about; a :class:`PhotoError` if that is too much.

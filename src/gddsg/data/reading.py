@@ -6,8 +6,9 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
-__all__ = ["is_file", "plain_size", "read_plain"]
+__all__ = ["is_file", "open_plain", "plain_size", "read_plain"]
 
 _PIECE = 1 << 16
 # Opening a pipe must not wait for somebody who writes; Windows would turn line ends of what it takes for text.
@@ -49,6 +50,30 @@ def plain_size(path: Path, at_most: int) -> int:
         raise OSError(errno.EINVAL, str(error)) from error
 
 
+def open_plain(path: Path, at_most: int) -> BinaryIO:
+    """A plain file, open for reading.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    at_most : int
+        A file of more bytes is refused.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened, is larger than the limit or no plain file; ``strerror`` says which.
+    """
+    descriptor = _opened(path)
+    try:
+        _checked_size(os.fstat(descriptor), at_most)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return os.fdopen(descriptor, "rb")
+
+
 def read_plain(path: Path, at_most: int) -> bytes:
     """The content of a plain file; one that grows meanwhile is no way around the limit.
 
@@ -64,10 +89,7 @@ def read_plain(path: Path, at_most: int) -> bytes:
     OSError
         If it cannot be read, is larger than the limit or no plain file; ``strerror`` says which.
     """
-    try:
-        descriptor = os.open(path, _FLAGS)
-    except ValueError as error:  # a name that no file can have
-        raise OSError(errno.EINVAL, str(error)) from error
+    descriptor = _opened(path)
     with os.fdopen(descriptor, "rb", buffering=0) as file:  # half the time of read_bytes
         expected = _checked_size(os.fstat(descriptor), at_most) + 1
         pieces: list[bytes] = []
@@ -78,6 +100,13 @@ def read_plain(path: Path, at_most: int) -> bytes:
             if found > at_most:
                 raise OSError(errno.EFBIG, f"it grew beyond {at_most:,} bytes while it was read")
     return b"".join(pieces)
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, _FLAGS)
+    except ValueError as error:  # a name that no file can have
+        raise OSError(errno.EINVAL, str(error)) from error
 
 
 def _checked_size(status: os.stat_result, at_most: int) -> int:

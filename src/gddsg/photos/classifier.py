@@ -11,6 +11,7 @@ from typing import Any
 from gddsg.backbones.base import Array, Backbone
 from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.core.model import Model, Settings
+from gddsg.core.once import Lazy
 from gddsg.data.dataset import PhotoListing, clean_label
 from gddsg.data.image_folder import unlabelled_photos
 from gddsg.data.photo import Photo, content_key, identify_sample
@@ -71,6 +72,9 @@ class PhotoClassifier:
     ask : callable or None
         Given the name of a backbone from outside that only the model file names, says whether to use it. Who agrees
         once, or names the backbone, is not asked again; where there is nobody to ask, such a file is refused.
+    quality : {"fast", "good", "best"} or None
+        Of a new model for which no backbone is named, ``"good"`` unless given: the better, the longer a photo takes;
+        see :mod:`gddsg.photos.quality`. A model that exists keeps the backbone it has.
 
     Examples
     --------
@@ -90,12 +94,13 @@ class PhotoClassifier:
         settings: dict[str, Any] | None = None,
         on_wait: Callable[[], None] | None = None,
         ask: Callable[[str], bool] | None = None,
+        quality: str | None = None,
     ) -> None:
         self.path = Path(path)
         self.cache = FeatureCache() if cache is None else cache
         self._settings = settings or {}
         self._file = SharedModel(self.path, on_wait)
-        self._backbone = ModelBackbone(self.path, backbone, device, ask)
+        self._backbone = ModelBackbone(self.path, backbone, device, ask, quality)
 
     @property
     def model(self) -> Model:
@@ -104,8 +109,9 @@ class PhotoClassifier:
 
     @property
     def backbone(self) -> Backbone:
-        """The backbone of the model, or the one wanted for a new model."""
-        return self._backbone.load(self._file.read())
+        """The backbone of the model; where there is none yet, the one that a new model of photos would get."""
+        model = self._file.read()
+        return self._backbone.load_new() if model is None else self._backbone.load(model)
 
     def require_trust(self) -> None:
         """Refuse a model file that names a backbone from outside, unless the user has agreed to it or does so now."""
@@ -162,7 +168,8 @@ class PhotoClassifier:
         self, listing: PhotoListing, strict: bool, case_sensitive: bool, progress: Progress | None
     ) -> LearnReport | None:
         """Learn what is new; None if photos that were known, hence not embedded, are so no more."""
-        model = self._begin(self._file.read())
+        new = Lazy(lambda: self._new_model(listing))
+        model = self._begin(self._file.read(), new)
         check_labels(listing.photos, model, case_sensitive)  # before the long work, and again after it
         # embedding takes long and needs no lock; what it finds is kept in the cache even if it is interrupted
         embedded = self._backbone.embed(listing, model, self.cache, progress, known=model.label_samples())
@@ -173,24 +180,27 @@ class PhotoClassifier:
             return report_learning(model, embedded, found)
 
         def grow(now: Model | None) -> Model | None:
-            current = self._begin(now)
+            current = self._begin(now, new)
             self._backbone.require_same(current, model.settings.backbone)
             check_labels(listing.photos, current, case_sensitive)
             found = _sort(embedded, current, strict)
             return grow_model(current, embedded, found) if found.new and not found.without_features else None
 
-        before = self._begin(self._file.change(grow))
+        before = self._begin(self._file.change(grow), new)
         found = _sort(embedded, before, strict)
         return None if found.without_features else report_learning(before, embedded, found)
 
-    def _begin(self, model: Model | None) -> Model:
+    def _begin(self, model: Model | None, new: Lazy[Model]) -> Model:
         """The model in the file, or an empty one to begin with; either goes with the backbone."""
         if model is None:
-            settings = Settings(**self._settings, backbone=self._backbone.load(None).identity)
-            settings.check()
-            return Model(settings)
+            return new()
         self._backbone.identify(model)
         return model
+
+    def _new_model(self, listing: PhotoListing) -> Model:
+        settings = Settings(**self._settings, backbone=self._backbone.load_new(listing.photos).identity)
+        settings.check()
+        return Model(settings)
 
     # ---------------------------------------------------------------- prediction
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from os import PathLike
 
 from gddsg.core.model import Model
-from gddsg.errors import DataError
+from gddsg.errors import DataError, InputError
 from gddsg.store import SharedModel, read_model
 
 
@@ -22,7 +22,9 @@ def merge_models(paths: Sequence[str | PathLike[str]], into: str | PathLike[str]
     """
     merged = read_model(paths[0])
     for path in paths[1:]:
-        merged = merged.merged(read_model(path))
+        other = read_model(path)
+        _require_same_backbone(paths[0], merged.settings.backbone, path, other.settings.backbone)
+        merged = merged.merged(other)
 
     def put(before: Model | None) -> Model:
         if before is not None:
@@ -31,3 +33,16 @@ def merge_models(paths: Sequence[str | PathLike[str]], into: str | PathLike[str]
 
     SharedModel(into).change(put)
     return merged
+
+
+def _require_same_backbone(
+    path: str | PathLike[str], backbone: str | None, other_path: str | PathLike[str], other: str | None
+) -> None:
+    """Refuse models of two backbones and say how to learn models that can be merged."""
+    name, other_name = ((one or "").rpartition("@")[0] for one in (backbone, other))
+    if name and other_name and name != other_name:
+        raise InputError(
+            f"{path} was learnt with the backbone {name}, {other_path} with {other_name}; models can be merged only if "
+            f"they have the same one. Learn one of them again, into a new file, with the other's: --backbone {name}, "
+            f"or --backbone {other_name}."
+        )

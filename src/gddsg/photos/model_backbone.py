@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container
+from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gddsg.backbones import DEFAULT_BACKBONE, load_backbone, require_device, resolve_name, spell_out
+from gddsg.backbones import load_backbone, require_device, resolve_name, spell_out
 from gddsg.backbones.base import Array, Backbone
 from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.backbones.trust import is_trusted, trust
@@ -14,9 +14,10 @@ from gddsg.core.feature_range import usable_features
 from gddsg.core.model import Model
 from gddsg.core.once import Lazy, Once
 from gddsg.data.dataset import PhotoListing
-from gddsg.data.photo import start_of_key
+from gddsg.data.photo import Photo, start_of_key
 from gddsg.errors import BackboneError
 from gddsg.photos.embedding import EmbeddedPhotos, Embedder
+from gddsg.photos.quality import DEFAULT_QUALITY, backbones_of, check_quality, choose_backbone
 from gddsg.photos.threads import Progress
 
 _LONGEST_IDENTITY = 1100
@@ -39,18 +40,27 @@ class ModelBackbone:
     ask : callable or None
         Given the name of a backbone that the file asks for, says whether the user agrees to it; remembered if so.
         None where there is nobody to ask.
+    quality : {"fast", "good", "best"} or None
+        By which a new model gets its backbone, where none is wanted by name.
     """
 
     def __init__(
-        self, path: Path, wanted: str | None, device: str | None, ask: Callable[[str], bool] | None = None
+        self,
+        path: Path,
+        wanted: str | None,
+        device: str | None,
+        ask: Callable[[str], bool] | None = None,
+        quality: str | None = None,
     ) -> None:
+        check_quality(quality, wanted)
         if device is not None:
             require_device(device)  # now, and not when photos have been read for an hour
         if wanted is not None:
             resolve_name(wanted)
         self._path, self._wanted, self._device, self._ask = path, wanted, device, ask
+        self._quality = quality
         self._agreed: str | None = None
-        self._loaded: Once[Backbone] = Once()
+        self._loaded: dict[str, Once[Backbone]] = {}  # by name
 
     def embed(
         self,
@@ -101,15 +111,34 @@ class ModelBackbone:
         found = cache.get_by_starts(list(starts), fingerprint, self._feature_dim(model))
         return {starts[start]: vector for start, vector in found.items()}
 
-    def load(self, model: Model | None) -> Backbone:
-        """The backbone of a model, or where there is no model the one for a new one.
+    def load(self, model: Model) -> Backbone:
+        """The backbone of a model.
 
         Parameters
         ----------
-        model : Model or None
+        model : Model
             The model in the file.
         """
-        return self._loaded.get(lambda: self._load_wanted() if model is None else self._load_own(model))
+        self.require_trust(model)
+        name, _, fingerprint = self.identify(model).rpartition("@")
+        backbone = self._load_named(name)
+        if backbone.fingerprint != fingerprint:
+            raise BackboneError(
+                f"{self._path} was learnt with the backbone {name} of fingerprint {fingerprint}, but what is installed "
+                f"under that name has {backbone.fingerprint}: other weights or preprocessing, so its features do not "
+                "fit. Install the version the model was learnt with, or learn the photos into a new model file."
+            )
+        return backbone
+
+    def load_new(self, photos: Sequence[Photo] = ()) -> Backbone:
+        """The backbone for a new model: the one that is wanted, or else by quality.
+
+        Parameters
+        ----------
+        photos : sequence of Photo
+            The first that the model will learn.
+        """
+        return self._load_named(self._wanted or choose_backbone(self._quality or DEFAULT_QUALITY, photos))
 
     def require_trust(self, model: Model) -> None:
         """Refuse a model whose backbone the user has not agreed to; he is asked where that can be done.
@@ -119,9 +148,8 @@ class ModelBackbone:
         model : Model
             The model in the file.
         """
-        name = self.identify(model).rpartition("@")[0]
-        name = spell_out(name)
-        if self._wanted is not None or self._loaded.peek() is not None or self._agreed == name or is_trusted(name):
+        name = spell_out(self.identify(model).rpartition("@")[0])
+        if self._wanted is not None or self._peek(name) is not None or self._agreed == name or is_trusted(name):
             return
         name = resolve_name(name)
         if self._ask is not None and self._ask(name):
@@ -156,9 +184,12 @@ class ModelBackbone:
                 f"{self._path} was learnt with the backbone {name}, and {wanted} was asked for. "
                 "Leave the backbone out, or learn into a new model file."
             )
-        loaded = self._loaded.peek()
-        if loaded is not None:
-            self.require_same(model, loaded.identity)
+        meant = [name] if self._quality is None else backbones_of(self._quality)
+        if name not in meant:
+            raise BackboneError(
+                f"{self._path} was learnt with the backbone {name}, and the quality {self._quality} was asked for, "
+                f"which means {' or '.join(meant)}. Leave the quality out, or learn into a new model file."
+            )
         return identity
 
     def require_same(self, model: Model, identity: str | None) -> None:
@@ -178,26 +209,20 @@ class ModelBackbone:
             )
 
     def _feature_dim(self, model: Model) -> int | None:
-        loaded = self._loaded.peek()
+        loaded = self._peek(self.identify(model).rpartition("@")[0])
         return model.feature_dim if loaded is None else loaded.feature_dim
 
-    def _load_wanted(self) -> Backbone:
-        return self._load_named(self._wanted or DEFAULT_BACKBONE)
-
-    def _load_own(self, model: Model) -> Backbone:
-        self.require_trust(model)
-        name, _, fingerprint = self.identify(model).rpartition("@")
-        backbone = self._load_named(name)
-        if backbone.fingerprint != fingerprint:
-            raise BackboneError(
-                f"{self._path} was learnt with the backbone {name} of fingerprint {fingerprint}, but what is installed "
-                f"under that name has {backbone.fingerprint}: other weights or preprocessing, so its features do not "
-                "fit. Install the version the model was learnt with, or learn the photos into a new model file."
-            )
-        return backbone
+    def _peek(self, name: str) -> Backbone | None:
+        cell = self._loaded.get(name)
+        return None if cell is None else cell.peek()
 
     def _load_named(self, name: str) -> Backbone:
         """A backbone that is trusted, or that the user himself names: naming it is agreeing to it."""
-        backbone = load_backbone(name, self._device)
-        trust(spell_out(name))
-        return backbone
+        full = spell_out(name)
+
+        def load() -> Backbone:
+            backbone = load_backbone(full, self._device)
+            trust(full)
+            return backbone
+
+        return self._loaded.setdefault(full, Once()).get(load)
