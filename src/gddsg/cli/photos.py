@@ -193,7 +193,7 @@ def evaluate(
     with _classifier(model, backbone, device) as classifier, _embedding(classifier) as progress:
         judged = classifier.cross_validate if cross else classifier.evaluate
         found = judged(*folders, reject=reject, strict=strict, case_sensitive=case_sensitive, progress=progress)
-        others = len({str(label) for label in classifier.model.labels} - {one.label for one in found.classes})
+        others = len(set(classifier.labels) - {one.label for one in found.classes})
     if page is not None:
         with busy("Drawing"):
             save_evaluation_html(page, found, model.name)

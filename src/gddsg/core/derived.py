@@ -163,5 +163,4 @@ def _group_of(members: Sequence[NDArray[np.intp]], n_classes: int) -> NDArray[np
 
 
 def _solve_head(cards: Sequence[ClassCard]) -> Floats:
-    weights: Floats = ridge_head(cards).weights.numpy()
-    return weights
+    return np.ascontiguousarray(ridge_head(cards).weights.numpy())  # as files keep it: products then round alike

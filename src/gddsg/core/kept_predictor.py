@@ -37,10 +37,10 @@ def pack_predictor(predictor: Predictor) -> bytes:
     Parameters
     ----------
     predictor : Predictor
-        One that identifies groups by evidence; voters are not kept.
+        One that identifies groups by evidence, and whose classes have their directions ready.
     """
-    if predictor.vote is not None:
-        raise InputError("A predictor whose groups a vote identifies cannot be kept. Use identification='evidence'.")
+    if predictor.vote is not None or not predictor.ready:
+        raise InputError("A predictor with a vote, or of very many classes, cannot be kept. Keep the cards alone.")
     heads, novelty = [head() for head in predictor.heads], predictor.novelty()
     known, reach = novelty.known()
     scalars = {
@@ -72,7 +72,7 @@ def pack_predictor(predictor: Predictor) -> bytes:
 def unpack_predictor(
     data: bytes, labels: NDArray[Any], factor: Factor, projection_dim: int, seed: int
 ) -> Predictor | None:
-    """The predictor that :func:`pack_predictor` wrote; to within rounding it answers like the model it is of.
+    """The predictor that :func:`pack_predictor` wrote; it answers like the model it is of, bit for bit.
 
     None where a version wrote it that derived other answers of the same cards.
 
@@ -88,9 +88,10 @@ def unpack_predictor(
         Of the random projection under the heads.
     """
     try:
-        scalars, arrays = unpack(data)
+        scalars, views = unpack(data)
         if scalars["derivation"] != DERIVATION:
             return None
+        arrays = {name: view.copy() for name, view in views.items()}  # each where products are quick and round alike
         _check(scalars, arrays, len(labels), projection_dim)
         return _unpacked(scalars, arrays, labels, factor, projection_dim, seed)
     except MALFORMED as error:
@@ -125,8 +126,8 @@ def _unpacked(
         whitener=whitener,
         means=means,
         biases=arrays["biases"],
-        ready=False,
-        centres=tuple(arrays["means"] @ whitener.T),
+        ready=True,
+        centres=tuple(arrays["means"]),
         own=tuple(Lazy(partial(own, *one)) for one in zip(place, arrays["own_weights"].tolist(), strict=True)),
         own_weights=arrays["own_weights"],
         groups=tuple(_cut(members, sizes)),
@@ -143,7 +144,7 @@ def _own(factor: Callable[[int], CodedRows], whitener: NDArray[np.float32], plac
     sound = rows.codes.shape == (len(rows), len(whitener)) and bool(np.isfinite(rows.scales).all())
     if not sound or rows.codes.dtype != np.int8:  # only forgers get here
         raise InputError("A card of this model does not go with what is kept for predictions. Do not use the file.")
-    return OwnScatter.of(rows, weight, whitener, ready=False)
+    return OwnScatter.of(rows, weight, whitener, ready=True)
 
 
 def _novelty(scalars: dict[str, Any], arrays: dict[str, Array], whitener: Floats, means: tuple[Floats, ...]) -> Novelty:

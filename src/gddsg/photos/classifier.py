@@ -1,39 +1,29 @@
-"""A classifier of photos that grows: a model file, the backbone it was learnt with, and the feature cache."""
+"""A classifier of photos that grows: a model file, the backbone it was learnt with, and the feature cache.
+
+What brings torch along is imported when it is first needed: to learn, never to answer.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gddsg.backbones.base import Array, Backbone
+from gddsg.backbones.base import Backbone
 from gddsg.backbones.feature_cache import FeatureCache
-from gddsg.core.model import Model, Settings
-from gddsg.core.once import Lazy
-from gddsg.data.dataset import PhotoListing, clean_label
+from gddsg.data.dataset import PhotoListing
 from gddsg.data.image_folder import unlabelled_photos
-from gddsg.data.photo import Photo, content_key, identify_sample
-from gddsg.errors import DataError, ModelFileError
-from gddsg.photos.correcting import (
-    AllBut,
-    CorrectionReport,
-    correct_model,
-    find_class,
-    list_samples,
-    refuse_missing,
-)
-from gddsg.photos.cross_validation import cross_validate
+from gddsg.errors import DataError
 from gddsg.photos.embedding import EmbeddedPhotos
-from gddsg.photos.evaluation import evaluate_photos
 from gddsg.photos.filing import FilingReport, file_photos, leave_out_filed, prepare_folder
 from gddsg.photos.inputs import ImageLike, list_images
-from gddsg.photos.learning import check_labels, grow_model, report_learning
 from gddsg.photos.listing import list_labelled_photos
-from gddsg.photos.model_backbone import ModelBackbone
+from gddsg.photos.model_backbone import ModelBackbone, no_model
 from gddsg.photos.prediction import predict_photos
 from gddsg.photos.reports import (
+    CorrectionReport,
     LearnReport,
     PhotoEvaluation,
     PhotoPrediction,
@@ -41,9 +31,13 @@ from gddsg.photos.reports import (
     list_skipped,
     refuse_skipped,
 )
-from gddsg.photos.sorting import SortedPhotos, sort_photos
 from gddsg.photos.threads import Progress
 from gddsg.store import SharedModel
+
+if TYPE_CHECKING:
+    from gddsg.core.model import Model
+    from gddsg.photos.teaching import Teacher
+    from gddsg.store.answers import Answers
 
 StrPath = str | PathLike[str]
 
@@ -105,17 +99,25 @@ class PhotoClassifier:
     @property
     def model(self) -> Model:
         """The model as it is in the file now: a value that never changes."""
-        return self._require(self._file.read())
+        found = self._file.read()
+        if found is None:
+            raise no_model(self.path)
+        return found
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes that the model knows, sorted."""
+        return tuple(map(str, self._answering().predictor.labels.tolist()))
 
     @property
     def backbone(self) -> Backbone:
         """The backbone of the model; where there is none yet, the one that a new model of photos would get."""
-        model = self._file.read()
+        model = self._file.answering()
         return self._backbone.load_new() if model is None else self._backbone.load(model)
 
     def require_trust(self) -> None:
         """Refuse a model file that names a backbone from outside, unless the user has agreed to it or does so now."""
-        model = self._file.read()
+        model = self._file.answering()
         if model is not None:
             self._backbone.require_trust(model)
 
@@ -159,48 +161,7 @@ class PhotoClassifier:
         strict, case_sensitive, progress : object
             As in :meth:`learn`.
         """
-        report = None
-        while report is None:  # once more only if another process has forgotten some of the photos meanwhile
-            report = self._learn(listing, strict, case_sensitive, progress)
-        return report
-
-    def _learn(
-        self, listing: PhotoListing, strict: bool, case_sensitive: bool, progress: Progress | None
-    ) -> LearnReport | None:
-        """Learn what is new; None if photos that were known, hence not embedded, are so no more."""
-        new = Lazy(lambda: self._new_model(listing))
-        model = self._begin(self._file.read(), new)
-        check_labels(listing.photos, model, case_sensitive)  # before the long work, and again after it
-        # embedding takes long and needs no lock; what it finds is kept in the cache even if it is interrupted
-        embedded = self._backbone.embed(listing, model, self.cache, progress, known=model.label_samples())
-        found = _sort(embedded, model, strict)
-        if not found.new:  # then there is nothing to write, and nobody to wait for
-            if not model.cards:
-                raise DataError(f"No photo could be learnt:\n{list_skipped(found.skipped)}")
-            return report_learning(model, embedded, found)
-
-        def grow(now: Model | None) -> Model | None:
-            current = self._begin(now, new)
-            self._backbone.require_same(current, model.settings.backbone)
-            check_labels(listing.photos, current, case_sensitive)
-            found = _sort(embedded, current, strict)
-            return grow_model(current, embedded, found) if found.new and not found.without_features else None
-
-        before = self._begin(self._file.change(grow), new)
-        found = _sort(embedded, before, strict)
-        return None if found.without_features else report_learning(before, embedded, found)
-
-    def _begin(self, model: Model | None, new: Lazy[Model]) -> Model:
-        """The model in the file, or an empty one to begin with; either goes with the backbone."""
-        if model is None:
-            return new()
-        self._backbone.identify(model)
-        return model
-
-    def _new_model(self, listing: PhotoListing) -> Model:
-        settings = Settings(**self._settings, backbone=self._backbone.load_new(listing.photos).identity)
-        settings.check()
-        return Model(settings)
+        return self._teacher().learn(listing, strict, case_sensitive, progress)
 
     # ---------------------------------------------------------------- prediction
 
@@ -228,7 +189,7 @@ class PhotoClassifier:
         progress : callable or None
             Told how far the work is.
         """
-        model = self.model
+        model = self._answering()
         embedded = self._embed_all(list_images(images), model, strict, progress)
         if not embedded.photos:
             return PhotoPredictions((), embedded.skipped)
@@ -257,7 +218,7 @@ class PhotoClassifier:
         reject, strict, progress : object
             As in :meth:`predict`; photos that are unlike any class go to the folder ``unknown``.
         """
-        model, folder = self.model, Path(into)
+        model, folder = self._answering(), Path(into)
         listing = leave_out_filed(unlabelled_photos(*paths, may_be_none=True), folder)
         prepare_folder(folder)  # before the long work
         embedded = self._embed_all(listing, model, strict, progress)
@@ -286,7 +247,9 @@ class PhotoClassifier:
         reject, strict, progress : object
             As in :meth:`predict`.
         """
-        model = self.model
+        from gddsg.photos.evaluation import evaluate_photos
+
+        model = self._answering()
         embedded = self._embed_all(list_labelled_photos(paths, "test", case_sensitive), model, strict, progress)
         if not embedded.photos:
             raise DataError(f"None of the photos can be read:\n{list_skipped(embedded.skipped)}")
@@ -315,14 +278,22 @@ class PhotoClassifier:
         case_sensitive, reject, strict, progress : object
             As in :meth:`evaluate`.
         """
+        from gddsg.photos.cross_validation import cross_validate
+
         model = self.model
         embedded = self._embed_all(list_labelled_photos(paths, "train", case_sensitive), model, strict, progress)
         if not embedded.photos:
             raise DataError(f"None of the photos can be read:\n{list_skipped(embedded.skipped)}")
         return cross_validate(model.settings, embedded, folds, reject)
 
+    def _answering(self) -> Model | Answers:
+        found = self._file.answering()
+        if found is None:
+            raise no_model(self.path)
+        return found
+
     def _embed_all(
-        self, listing: PhotoListing, model: Model, strict: bool, progress: Progress | None
+        self, listing: PhotoListing, model: Model | Answers, strict: bool, progress: Progress | None
     ) -> EmbeddedPhotos:
         embedded = self._backbone.embed(listing, model, self.cache, progress)
         if strict:
@@ -339,15 +310,7 @@ class PhotoClassifier:
         *labels : str
             The classes.
         """
-
-        def forget_all(model: Model) -> Model:
-            for label in labels:
-                model = model.without(label)
-            if not model.cards:
-                raise DataError("That would leave no class at all. Delete the file of the model instead.")
-            return model
-
-        self._change(forget_all)
+        self._teacher().forget(labels)
 
     def rename(self, old: str, new: str) -> None:
         """Give a class another name.
@@ -357,7 +320,7 @@ class PhotoClassifier:
         old, new : str
             The name it has, and the one it gets.
         """
-        self._change(lambda model: model.renamed(old, new))
+        self._teacher().rename(old, new)
 
     def correct(
         self,
@@ -386,61 +349,9 @@ class PhotoClassifier:
         progress : callable or None
             Told how far the work is.
         """
-        moved = Photo.of_file(Path(photo), clean_label(label))
-        sample = identify_sample(content_key(moved.read()))
-        report = None
-        while report is None:  # once more only if another process has changed the class meanwhile
-            report = self._correct(moved, sample, photos, case_sensitive, progress)
-        return report
+        return self._teacher().correct(photo, label, photos, case_sensitive, progress)
 
-    def _correct(
-        self, photo: Photo, sample: int, folders: Sequence[StrPath], case_sensitive: bool, progress: Progress | None
-    ) -> CorrectionReport | None:
-        """Move the photo; None if its class is no longer what it was when features were looked up."""
-        model, new = self.model, photo.label
-        old = find_class(model, sample, photo.name)
-        if old == new:
-            return CorrectionReport(photo.name, str(old), new, 0, False)
-        check_labels([photo], model, case_sensitive)
-        samples = list_samples(model, old)
-        features = self._find_features(samples, model, PhotoListing((photo,)), progress)
-        if folders and samples - features.keys():
-            features |= self._find_features(samples - features.keys(), model, unlabelled_photos(*folders), progress)
-        refuse_missing(samples, features, old, len(folders))
+    def _teacher(self) -> Teacher:
+        from gddsg.photos.teaching import Teacher  # brings torch along, which answers need not wait for
 
-        def step(current: Model) -> Model:
-            self._backbone.require_same(current, model.settings.backbone)
-            check_labels([photo], current, case_sensitive)
-            same = old in current.cards and list_samples(current, old) == samples
-            return correct_model(current, sample, old, new, features) if same else current
-
-        before = self._change(step)
-        if old not in before.cards or list_samples(before, old) != samples:
-            return None
-        return CorrectionReport(photo.name, str(old), new, len(samples) - 1, new not in before.cards)
-
-    def _find_features(
-        self, samples: Collection[int], model: Model, listing: PhotoListing, progress: Progress | None
-    ) -> dict[int, Array]:
-        """Features of samples, from the cache or by those photos of a listing that are meant, by sample id."""
-        found = self._backbone.look_up(samples, model, self.cache)
-        wanted = AllBut(set(samples) - found.keys())
-        embedded = self._backbone.embed(listing, model, self.cache, progress, known=wanted)
-        return found | dict(zip(embedded.samples, embedded.features, strict=True))
-
-    def _change(self, step: Callable[[Model], Model]) -> Model:
-        """Put the successor of the model in its place; the model that was there before."""
-        _ = self.model  # where there is none, nobody has to be waited for
-        return self._require(self._file.change(lambda model: step(self._require(model))))
-
-    def _require(self, model: Model | None) -> Model:
-        if model is None:
-            raise ModelFileError(f"There is no model file {self.path}. Create it with learn: gddsg learn MODEL FOLDER.")
-        return model
-
-
-def _sort(embedded: EmbeddedPhotos, model: Model, strict: bool) -> SortedPhotos:
-    found = sort_photos(embedded, model.label_samples())
-    if strict:
-        refuse_skipped(found.skipped, "Nothing was learnt, since {} files cannot be")
-    return found
+        return Teacher(self._file, self._backbone, self.cache, self._settings)

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gddsg.backbones import load_backbone, require_device, resolve_name, spell_out
 from gddsg.backbones.base import Array, Backbone
 from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.backbones.trust import is_trusted, trust
 from gddsg.core.feature_range import usable_features
-from gddsg.core.model import Model
 from gddsg.core.once import Lazy, Once
 from gddsg.data.dataset import PhotoListing
 from gddsg.data.photo import Photo, start_of_key
-from gddsg.errors import BackboneError
+from gddsg.errors import BackboneError, ModelFileError
 from gddsg.photos.embedding import EmbeddedPhotos, Embedder
 from gddsg.photos.quality import DEFAULT_QUALITY, backbones_of, check_quality, choose_backbone
 from gddsg.photos.threads import Progress
+
+if TYPE_CHECKING:
+    from gddsg.core.model import Model
+    from gddsg.store.answers import Answers
 
 _LONGEST_IDENTITY = 1100
 
@@ -65,7 +69,7 @@ class ModelBackbone:
     def embed(
         self,
         listing: PhotoListing,
-        model: Model,
+        model: Model | Answers,
         cache: FeatureCache,
         progress: Progress | None = None,
         known: Container[int] = (),
@@ -76,7 +80,7 @@ class ModelBackbone:
         ----------
         listing : PhotoListing
             The photos, and what was skipped on the way to them.
-        model : Model
+        model : Model or Answers
             One whose backbone this is.
         cache : FeatureCache
             Where features are looked up and kept.
@@ -94,14 +98,14 @@ class ModelBackbone:
             features = usable_features(features)
         return replace(embedded, features=features, skipped=(*listing.skipped, *embedded.skipped))
 
-    def look_up(self, samples: Collection[int], model: Model, cache: FeatureCache) -> dict[int, Array]:
+    def look_up(self, samples: Collection[int], model: Model | Answers, cache: FeatureCache) -> dict[int, Array]:
         """Features from the cache, by sample id; those that are not there, or of another width, are left out.
 
         Parameters
         ----------
         samples : collection of int
             Sample ids.
-        model : Model
+        model : Model or Answers
             One whose backbone this is.
         cache : FeatureCache
             Where features are looked up.
@@ -111,12 +115,12 @@ class ModelBackbone:
         found = cache.get_by_starts(list(starts), fingerprint, self._feature_dim(model))
         return {starts[start]: vector for start, vector in found.items()}
 
-    def load(self, model: Model) -> Backbone:
+    def load(self, model: Model | Answers) -> Backbone:
         """The backbone of a model.
 
         Parameters
         ----------
-        model : Model
+        model : Model or Answers
             The model in the file.
         """
         self.require_trust(model)
@@ -140,12 +144,12 @@ class ModelBackbone:
         """
         return self._load_named(self._wanted or choose_backbone(self._quality or DEFAULT_QUALITY, photos))
 
-    def require_trust(self, model: Model) -> None:
+    def require_trust(self, model: Model | Answers) -> None:
         """Refuse a model whose backbone the user has not agreed to; he is asked where that can be done.
 
         Parameters
         ----------
-        model : Model
+        model : Model or Answers
             The model in the file.
         """
         name = spell_out(self.identify(model).rpartition("@")[0])
@@ -162,15 +166,15 @@ class ModelBackbone:
             f"--backbone {name}, or in Python PhotoClassifier({str(self._path)!r}, backbone={name!r})."
         )
 
-    def identify(self, model: Model) -> str:
+    def identify(self, model: Model | Answers) -> str:
         """``name@fingerprint`` of a model's backbone, without loading it; an error where photos do not go with it.
 
         Parameters
         ----------
-        model : Model
+        model : Model or Answers
             The model in the file.
         """
-        identity, wanted = model.settings.backbone, self._wanted
+        identity, wanted = model.backbone, self._wanted
         if identity is None:
             raise BackboneError(
                 f"{self._path} was learnt from features of an unknown backbone, so it cannot be used with photos. "
@@ -192,23 +196,23 @@ class ModelBackbone:
             )
         return identity
 
-    def require_same(self, model: Model, identity: str | None) -> None:
+    def require_same(self, model: Model | Answers, identity: str | None) -> None:
         """Refuse a model of another backbone, which another process may have put in the place of the one before.
 
         Parameters
         ----------
-        model : Model
+        model : Model or Answers
             The model in the file.
         identity : str or None
             ``name@fingerprint`` of the backbone that photos were embedded by.
         """
-        if model.settings.backbone != identity:
+        if model.backbone != identity:
             raise BackboneError(
-                f"{self._path} is now a model of the backbone {model.settings.backbone}, and photos were embedded by "
+                f"{self._path} is now a model of the backbone {model.backbone}, and photos were embedded by "
                 f"{identity}. Nothing was changed; start again."
             )
 
-    def _feature_dim(self, model: Model) -> int | None:
+    def _feature_dim(self, model: Model | Answers) -> int | None:
         loaded = self._peek(self.identify(model).rpartition("@")[0])
         return model.feature_dim if loaded is None else loaded.feature_dim
 
@@ -226,3 +230,14 @@ class ModelBackbone:
             return backbone
 
         return self._loaded.setdefault(full, Once()).get(load)
+
+
+def no_model(path: Path) -> ModelFileError:
+    """What is wrong where there is no model file.
+
+    Parameters
+    ----------
+    path : Path
+        Where it should be.
+    """
+    return ModelFileError(f"There is no model file {path}. Create it with learn: gddsg learn MODEL FOLDER.")

@@ -39,6 +39,29 @@ class LearnReport:
 
 
 @dataclass(frozen=True)
+class CorrectionReport:
+    """What came of moving a photo to another class.
+
+    Attributes
+    ----------
+    photo : str
+        Its path.
+    old, new : str
+        The class it was in, and the one it is in now; the same where there was nothing to do.
+    relearnt : int
+        Photos that the old class was learnt again from; none where it is gone, for it had no other.
+    new_class : bool
+        Whether the model did not know the new class before.
+    """
+
+    photo: str
+    old: str
+    new: str
+    relearnt: int
+    new_class: bool
+
+
+@dataclass(frozen=True)
 class PhotoPrediction:
     """What the model takes a photo for.
 
