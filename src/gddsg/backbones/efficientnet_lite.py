@@ -53,6 +53,7 @@ class EfficientNetLite(Backbone):
         size = IMAGE_SIZES[name]
         weights = read_weights(name)
         self.name = with_layers(name, layers)
+        self._network = name, layers
         self.feature_dim = sum(widths[-layers:])
         self.preprocess = Preprocess((size, size), crop=0.875, mean=(127 / 255,) * 3, deviation=(128 / 255,) * 3)
         self.fingerprint = fingerprint(self.preprocess, [weights, *layers_mark(layers)])
@@ -71,6 +72,11 @@ class EfficientNetLite(Backbone):
     def embed(self, images: Array) -> Array:
         """Features ``(n, feature_dim)`` of preprocessed images ``(n, 3, size, size)``."""
         return self._embed(images)
+
+    def module(self) -> Any:
+        """The torch network on the CPU, from preprocessed images ``(n, 3, size, size)`` to features."""
+        name, layers = self._network
+        return features_module(name, read_weights(name), layers)
 
     def _take_session(self, session: Any) -> None:
         self._session = session
