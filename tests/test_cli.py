@@ -4,12 +4,14 @@ import csv
 import io
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -292,6 +294,35 @@ def test_export_runs_in_onnx_runtime_alone(learnt, glyph_folder, tmp_path):
     np.testing.assert_allclose(found, model.predict_proba(features), atol=1e-5)
     classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
     assert [classes[i] for i in found.argmax(1)] == model.predict(features).tolist()
+
+
+def test_export_of_photos_as_the_readme_uses_it(learnt, glyph_folder, tmp_path, monkeypatch, capsys):
+    """Its example names a photo, as large ones as cameras take; nothing of this package is imported by it."""
+    said = run("export", learnt, "--onnx", tmp_path / "animals.onnx", "--photos").output
+    assert "photos of 224 × 224 pixels to probabilities; largest difference" in said
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    (example,) = [code for code in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "onnxruntime" in code]
+    assert "gddsg" not in example
+    monkeypatch.chdir(tmp_path)
+    for i, name in enumerate(CLASSES):
+        glyph = Image.open(glyph_folder / "test" / name / "00001.png").convert("RGB").resize((400, 300 + 50 * i))
+        glyph.save("garden.jpg", quality=95)
+        exec(compile(example, "README.md", "exec"), {})
+        label, probability = capsys.readouterr().out.split("\n")[0].rsplit(" ", 1)
+        (found,) = json.loads(run("predict", learnt, "garden.jpg", "--json").stdout)
+        assert label == found["label"]
+        assert float(probability) == pytest.approx(found["probability"], abs=2e-3)
+
+
+def test_export_of_photos_refuses_other_backbones_before_it_looks_for_them(tmp_path):
+    features = np.random.default_rng(0).random((8, 12))
+    for backbone, named in (("hf:nobody/nothing@0123456789abcdef", "hf:nobody/nothing"), (None, "unknown")):
+        GDDSG(projection_dim=8, backbone=backbone).fit(features, [0, 1] * 4).save(tmp_path / "m.gddsg")
+        message = run("export", tmp_path / "m.gddsg", "--onnx", tmp_path / "m.onnx", "--photos", code=1).stderr
+        assert f"The backbone {named} cannot be exported together with the model" in message
+        assert not (tmp_path / "m.onnx").exists()
+        run("export", tmp_path / "m.gddsg", "--onnx", tmp_path / "m.onnx")
+        (tmp_path / "m.onnx").unlink()
 
 
 def test_a_model_of_several_layers(glyph_folder, tmp_path):

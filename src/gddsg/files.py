@@ -154,7 +154,6 @@ def copy_new(source: Path, target: Path) -> None:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-    _sync_folder(target.parent)
 
 
 def name_new(file: Path, target: Path) -> None:
@@ -164,6 +163,8 @@ def name_new(file: Path, target: Path) -> None:
     ------
     FileExistsError
         If there is something under that name, which stays as it is.
+    UnconfirmedError
+        If the file has the name, but the disk did not confirm it.
     OSError
         If the two are on different disks.
     """
@@ -181,6 +182,7 @@ def name_new(file: Path, target: Path) -> None:
         except OSError:
             target.unlink()
             raise
+    _sync_folder(target.parent)
 
 
 def remove_dead_copies(folder: Path) -> None:

@@ -63,6 +63,7 @@ class EfficientNetLite(Backbone):
         require_layers(part, len(widths))
         weights = read_weights(name)
         self.name = str(part)
+        self._network = name, layers
         self.feature_dim = sum(widths[-layers:])
         self.preprocess = preprocess = _preprocess(size)
         self.fingerprint = fingerprint(preprocess, [weights, *layers_mark(layers)])
@@ -82,6 +83,11 @@ class EfficientNetLite(Backbone):
     def embed(self, images: Array) -> Array:
         """Features ``(n, feature_dim)`` of preprocessed images ``(n, 3, size, size)``."""
         return self._embed(images)
+
+    def module(self) -> Any:
+        """The torch network on the CPU, from preprocessed images ``(n, 3, size, size)`` to features."""
+        name, layers = self._network
+        return features_module(name, read_weights(name), layers)
 
     def _take_session(self, session: Any) -> None:
         self._session = session

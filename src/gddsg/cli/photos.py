@@ -346,15 +346,26 @@ def merge(
 def export(
     model: ModelFile,
     onnx: Annotated[Path, typer.Option(help="File to write: features in, probabilities out.")],
+    photos: Annotated[
+        bool, typer.Option("--photos", help="Photos in, with the embedded backbone in the file.")
+    ] = False,
 ) -> None:
     """Write the model as an ONNX network, checked to give the same probabilities."""
-    from gddsg.export import export_onnx
-    from gddsg.store import read_model
+    from gddsg.export import check_photo_export, export_onnx, export_photo_onnx
 
-    with busy("Exporting"):
-        gap = export_onnx(read_model(model), onnx)
+    what = "features"
+    with _classifier(model, device="cpu") as classifier, busy("Exporting"):
+        learnt = classifier.model
+        if photos:
+            check_photo_export((learnt.settings.backbone or "unknown@").rpartition("@")[0])
+            network = classifier.backbone
+            gap = export_photo_onnx(learnt, network, onnx)
+            height, width = network.preprocess.size
+            what = f"photos of {width} × {height} pixels"
+        else:
+            gap = export_onnx(learnt, onnx)
     work_is_done()
-    out.print(f"{onnx}: features to probabilities; largest difference to the model {gap:.1e}.")
+    out.print(f"{onnx}: {what} to probabilities; largest difference to the model {gap:.1e}.")
 
 
 @app.command(epilog="Example:  gddsg features photos/ --out photos.npz")

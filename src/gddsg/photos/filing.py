@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gddsg.data.dataset import PhotoListing, Skipped
 from gddsg.errors import DataError
-from gddsg.files import copy_new, name_new, remove_dead_copies
+from gddsg.files import UnconfirmedError, copy_new, name_new, remove_dead_copies
 from gddsg.photos.reports import PhotoPrediction
 
 _NOT_IN_NAMES = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]')  # on one system or another
@@ -170,9 +170,9 @@ def _name_or_copy(source: Path, target: Path, move: bool) -> None:
         try:
             name_new(source, target)
             return
-        except FileExistsError:
+        except (FileExistsError, UnconfirmedError):
             raise
-        except OSError:
+        except OSError:  # it is on another disk
             pass
     copy_new(source, target)
 
