@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
-from gddsg.backbones import EMBEDDED
 from gddsg.backbones.base import Backbone, Preprocess
 from gddsg.backbones.efficientnet_lite import EfficientNetLite
+from gddsg.backbones.names import EMBEDDED, split_name
 from gddsg.core.model import Model
 from gddsg.core.network import PredictionNetwork
 from gddsg.errors import InputError, ModelFileError
@@ -97,13 +97,14 @@ def check_photo_export(name: str) -> None:
     name : str
         Of the backbone.
     """
-    if not name.startswith(EMBEDDED):
+    parts = split_name(name)
+    if len(parts) > 1 or parts[0].network not in EMBEDDED:
         raise _not_exportable(name)
 
 
 def _not_exportable(name: str) -> InputError:
     return InputError(
-        f"The backbone {name} cannot be exported together with the model; only {', '.join(EMBEDDED)} can. "
+        f"The backbone {name} cannot be exported together with the model; only one of {', '.join(EMBEDDED)} can. "
         "Export the model alone, from features to probabilities, and make the features as you do now."
     )
 
@@ -189,7 +190,7 @@ def _largest_gap(content: bytes, model: Model) -> float:
     return float(np.abs(found - np.exp(model.predictor.predict_log_proba(probes))).max())
 
 
-def _largest_photo_gap(content: bytes, model: Model, backbone: Backbone) -> float:
+def _largest_photo_gap(content: bytes, model: Model, backbone: EfficientNetLite) -> float:
     """On pictures of spots, from fine to coarse."""
     preprocess = backbone.preprocess
     images = np.stack([_spots(preprocess.size, 3 + 4 * i, i) for i in range(_PHOTO_PROBES)])

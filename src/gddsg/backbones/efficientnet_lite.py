@@ -54,6 +54,8 @@ class EfficientNetLite(Backbone):
         Height and width of the images it takes, in pixels; its own unless given.
     """
 
+    preprocess: Preprocess
+
     def __init__(self, name: str, device: str, cache_folder: Path, layers: int = 1, size: int | None = None) -> None:
         from gddsg.backbones.efficientnet_lite_network import layer_widths
 
@@ -65,8 +67,8 @@ class EfficientNetLite(Backbone):
         self.name = str(part)
         self._network = name, layers
         self.feature_dim = sum(widths[-layers:])
-        self.preprocess = preprocess = _preprocess(size)
-        self.fingerprint = fingerprint(preprocess, [weights, *layers_mark(layers)])
+        self.preprocess = _preprocess(size)
+        self.fingerprint = fingerprint(self.preprocess, [weights, *layers_mark(layers)])
         self._expected = expected_features(name, weights, size)
         if device == "cpu":
             self.workers = available_cores()
@@ -74,7 +76,7 @@ class EfficientNetLite(Backbone):
             kept = f"{name}-{self.fingerprint}"
             kept_session(cache_folder, kept, lambda: _exported(name, weights, layers, size), self._take_session)
         else:
-            self.batch_size = images_at_once(preprocess)
+            self.batch_size = images_at_once(self.preprocess)
             self._device = device
             self._module = features_module(name, weights, layers).to(device)
             self._embed = self._embed_by_torch

@@ -360,7 +360,7 @@ def export(
             check_photo_export((learnt.settings.backbone or "unknown@").rpartition("@")[0])
             network = classifier.backbone
             gap = export_photo_onnx(learnt, network, onnx)
-            height, width = network.preprocess.size
+            _, height, width = network.preprocess.shape
             what = f"photos of {width} × {height} pixels"
         else:
             gap = export_onnx(learnt, onnx)
