@@ -8,7 +8,8 @@ import torch
 
 from gddsg.backbones.base import Preprocess
 from gddsg.backbones.efficientnet_lite import EfficientNetLite, features_module, read_weights
-from gddsg.backbones.efficientnet_lite_network import SCALES, EfficientNetLiteNetwork, _SameConv
+from gddsg.backbones.efficientnet_lite_network import EfficientNetLiteNetwork, _SameConv
+from gddsg.backbones.efficientnet_lite_shape import SCALES
 from gddsg.backbones.names import EMBEDDED
 from gddsg.backbones.self_test import built_in_picture, reference_features
 from gddsg.errors import BackboneError

@@ -9,7 +9,8 @@ from PIL import Image
 
 from gddsg.backbones import load_backbone, resolve_name
 from gddsg.backbones.efficientnet_lite import features_module, read_weights
-from gddsg.backbones.efficientnet_lite_network import SCALES, EfficientNetLiteNetwork, layer_widths
+from gddsg.backbones.efficientnet_lite_network import EfficientNetLiteNetwork
+from gddsg.backbones.efficientnet_lite_shape import SCALES, layer_widths
 from gddsg.backbones.names import split_name
 from gddsg.backbones.self_test import require_right_features
 from gddsg.backbones.trust import is_trusted, trust

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -37,6 +38,8 @@ __all__ = [
     "spell_out",
 ]
 
+# of NVIDIA on Linux, inside Windows and on Windows itself, and of AMD
+_DRIVERS = ("/dev/nvidiactl", "/dev/dxg", "C:/Windows/System32/nvcuda.dll", "/dev/kfd")
 _ONLY_WEIGHTS = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
@@ -135,7 +138,12 @@ def require_device(device: str) -> None:
 
 
 def _best_device() -> str:
-    return _devices()[-1]
+    return _devices()[-1] if _may_have_gpu() else "cpu"
+
+
+def _may_have_gpu() -> bool:
+    """Whether there is any sign of a GPU: torch knows better, and takes seconds to be asked."""
+    return "torch" in sys.modules or any(Path(driver).exists() for driver in _DRIVERS)
 
 
 def _devices() -> list[str]:

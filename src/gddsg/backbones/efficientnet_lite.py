@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gddsg.backbones.base import Array, Backbone, Preprocess, available_cores, fingerprint, images_at_once
+from gddsg.backbones.efficientnet_lite_shape import layer_widths
 from gddsg.backbones.kept_network import kept_session
 from gddsg.backbones.layers import layers_mark, require_layers
 from gddsg.backbones.names import EMBEDDED, PartName
@@ -57,8 +58,6 @@ class EfficientNetLite(Backbone):
     preprocess: Preprocess
 
     def __init__(self, name: str, device: str, cache_folder: Path, layers: int = 1, size: int | None = None) -> None:
-        from gddsg.backbones.efficientnet_lite_network import layer_widths
-
         size = size or EMBEDDED[name]
         part = PartName(name, None if size == EMBEDDED[name] else size, layers)
         widths = layer_widths(name)

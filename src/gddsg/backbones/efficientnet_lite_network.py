@@ -14,23 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-FEATURE_DIM = 1280
-SCALES = {"efficientnet-lite0": (1.0, 1.0), "efficientnet-lite1": (1.0, 1.1), "efficientnet-lite2": (1.1, 1.2)}
-"""Factors of width and depth."""
+from gddsg.backbones.efficientnet_lite_shape import FEATURE_DIM, SCALES, STAGES, STEM_WIDTH, scaled_width
 
 _CLASSES = 1000
-_STEM_WIDTH = 32
-_WIDTH_STEP = 8
-# Blocks, kernel, stride of the first block, expansion, channels: one line a stage.
-_STAGES = (
-    (1, 3, 1, 1, 16),
-    (2, 3, 2, 6, 24),
-    (2, 5, 2, 6, 40),
-    (3, 3, 2, 6, 80),
-    (3, 5, 1, 6, 112),
-    (4, 5, 2, 6, 192),
-    (1, 3, 1, 6, 320),
-)
 
 
 class EfficientNetLiteNetwork(nn.Module):
@@ -48,12 +34,12 @@ class EfficientNetLiteNetwork(nn.Module):
     def __init__(self, name: str, layers: int = 1) -> None:
         super().__init__()
         width, depth = SCALES[name]
-        self._conv_stem = _SameConv(3, _STEM_WIDTH, 3, 2)
-        self._bn0 = _norm(_STEM_WIDTH)
-        blocks, ends, channels = [], [], _STEM_WIDTH
-        for stage, (count, kernel, stride, expansion, base) in enumerate(_STAGES):
-            wide = _scaled_width(base, width)
-            fixed = stage in (0, len(_STAGES) - 1)
+        self._conv_stem = _SameConv(3, STEM_WIDTH, 3, 2)
+        self._bn0 = _norm(STEM_WIDTH)
+        blocks, ends, channels = [], [], STEM_WIDTH
+        for stage, (count, kernel, stride, expansion, base) in enumerate(STAGES):
+            wide = scaled_width(base, width)
+            fixed = stage in (0, len(STAGES) - 1)
             for block in range(count if fixed else math.ceil(count * depth)):
                 blocks.append(_Block(channels, wide, kernel, stride if block == 0 else 1, expansion))
                 channels = wide
@@ -74,17 +60,6 @@ class EfficientNetLiteNetwork(nn.Module):
                 earlier.append(maps.mean((2, 3)))
         last = F.relu6(self._bn1(self._conv_head(maps))).mean((2, 3))
         return torch.cat([*earlier, last], dim=1) if earlier else last
-
-
-def layer_widths(name: str) -> tuple[int, ...]:
-    """How many features each layer gives: those that the stages end with, and the last.
-
-    Parameters
-    ----------
-    name : str
-        A key of ``SCALES``.
-    """
-    return (*(_scaled_width(stage[-1], SCALES[name][0]) for stage in _STAGES), FEATURE_DIM)
 
 
 class _Block(nn.Module):
@@ -131,10 +106,3 @@ class _SameConv(nn.Conv2d):
 
 def _norm(channels: int) -> nn.BatchNorm2d:
     return nn.BatchNorm2d(channels, eps=1e-3)
-
-
-def _scaled_width(channels: int, factor: float) -> int:
-    """The nearest multiple of eight, or the next one where that would take away more than a tenth."""
-    wanted = channels * factor
-    nearest = max(_WIDTH_STEP, int(wanted + _WIDTH_STEP / 2) // _WIDTH_STEP * _WIDTH_STEP)
-    return nearest if nearest >= 0.9 * wanted else nearest + _WIDTH_STEP
