@@ -112,7 +112,10 @@ def learn(
     FOLDER holds one folder a class, or the photos of one class, or train/ and test/ (then train/ is learnt).
     """
     settings = {} if projection_dim is None else {"projection_dim": projection_dim}
-    with _classifier(model, backbone, device, settings, quality) as classifier, _embedding(classifier) as progress:
+    with (
+        _classifier(model, backbone, device, settings, quality) as classifier,
+        _embedding(classifier, "Learning") as progress,
+    ):
         report = classifier.learn(*folders, strict=strict, case_sensitive=case_sensitive, progress=progress)
     work_is_done()
     if as_json:
@@ -152,7 +155,7 @@ def predict(
     device: Device = None,
 ) -> None:
     """Say what is on photos."""
-    with _classifier(model, backbone, device) as classifier, _embedding(classifier) as progress:
+    with _classifier(model, backbone, device) as classifier, _embedding(classifier, "Predicting") as progress:
         found = classifier.predict(*images, top=top, reject=reject, strict=strict, progress=progress)
     if as_json:
         print_json([asdict(one) for one in found])
@@ -190,7 +193,7 @@ def evaluate(
         from gddsg.report.evaluation_page import check_page_path, save_evaluation_html
 
         check_page_path(page)  # before the long work
-    with _classifier(model, backbone, device) as classifier, _embedding(classifier) as progress:
+    with _classifier(model, backbone, device) as classifier, _embedding(classifier, "Evaluating") as progress:
         judged = classifier.cross_validate if cross else classifier.evaluate
         found = judged(*folders, reject=reject, strict=strict, case_sensitive=case_sensitive, progress=progress)
         others = len(set(classifier.labels) - {one.label for one in found.classes})
@@ -220,7 +223,7 @@ def sort(
     device: Device = None,
 ) -> None:
     """Copy photos into a folder a class. Nothing is ever overwritten, and the command may be repeated."""
-    with _classifier(model, backbone, device) as classifier, _embedding(classifier) as progress:
+    with _classifier(model, backbone, device) as classifier, _embedding(classifier, "Sorting") as progress:
         report = classifier.sort(*inbox, into=into, move=move, reject=reject, strict=strict, progress=progress)
     work_is_done()
     if as_json:
@@ -312,7 +315,7 @@ def correct(
     device: Device = None,
 ) -> None:
     """Move a photo that was learnt under the wrong class to another; its old class is learnt again without it."""
-    with _classifier(model, backbone, device) as classifier, _embedding(classifier) as progress:
+    with _classifier(model, backbone, device) as classifier, _embedding(classifier, "Correcting") as progress:
         report = classifier.correct(photo, name, photos=photos or (), case_sensitive=case_sensitive, progress=progress)
     work_is_done()
     if as_json:
@@ -471,11 +474,18 @@ def _classifier(
 
 
 @contextmanager
-def _embedding(classifier: PhotoClassifier) -> Iterator[Any]:
-    """A bar for photos, after any question: the two would overwrite each other."""
+def _embedding(classifier: PhotoClassifier, then: str) -> Iterator[Any]:
+    """A bar for photos, after any question: the two would overwrite each other. It says what comes before and after."""
     classifier.require_trust()
-    with progress_bar("Embedding") as progress:
-        yield progress
+    with progress_bar("Looking at the photos") as update:
+
+        def tell(done: int, total: int) -> None:
+            if done < total:
+                update(done, total, "Embedding")
+            else:
+                update(done, None, then)  # nobody knows how long that takes
+
+        yield None if update is None else tell
 
 
 def _prediction_row(one: PhotoPrediction) -> tuple[str, ...]:
