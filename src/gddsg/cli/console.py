@@ -18,6 +18,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from gddsg.cli.streams import SteadyStream, steady_streams
+from gddsg.wording import counted as counted
 
 _INTERRUPTED = 130
 _PIPED = 10_000  # columns where the output goes to a file or a program: nothing is wrapped there
@@ -226,8 +227,3 @@ _NUMBERS = (
     "A_N",
     "F_N",
 )
-
-
-def counted(n: int, singular: str, plural: str | None = None) -> str:
-    """``1 photo``, ``2 photos``."""
-    return f"{n} {singular if n == 1 else plural or singular + 's'}"

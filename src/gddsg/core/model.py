@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -26,6 +27,7 @@ from gddsg.core.projection import project
 from gddsg.core.similarity_graph import Distance, SimilarityGraph, similarity_graph
 from gddsg.core.transform import signed_root
 from gddsg.errors import InputError, UnknownClassError
+from gddsg.wording import counted, listed, similar_names
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Settings:
     distance : str
         Between class centroids, for the similarity graph: ``"cosine"`` or ``"euclidean"``.
     backbone : str or None
-        Fingerprint of what made the features; saved, and models of different backbones do not merge.
+        Name and fingerprint of what made the features; saved, and models of different backbones do not merge.
     seed : int
         Of the random projection.
     """
@@ -105,7 +107,26 @@ _UNSOUND = (
     "they may be damaged, or of sizes that do not go together."
 )
 
+_FINGERPRINT = re.compile(r".*@([0-9a-f]{16})", re.DOTALL)
+
 _SAME_TO_MERGE = ("projection_dim", "rank", "seed", "feature_transform", "backbone")
+
+
+def same_backbone(first: str | None, second: str | None) -> bool:
+    """Whether features of two backbones go together: their fingerprints are equal, or else their whole names.
+
+    Parameters
+    ----------
+    first, second : str or None
+        As :class:`Settings` keeps them. A name may be the place of a folder, which is another one on another machine.
+
+    Examples
+    --------
+    >>> same_backbone("hf:/a/net@0123456789abcdef", "hf:/b/net@0123456789abcdef"), same_backbone("a@1", "b@1")
+    (True, False)
+    """
+    prints = [found[1] for name in (first, second) if (found := _FINGERPRINT.fullmatch(name or ""))]
+    return first == second or (len(prints) == 2 and prints[0] == prints[1])
 
 
 LARGEST_PREDICTOR = 8 * 2**30
@@ -295,14 +316,21 @@ class Model:
         return other
 
     def _require(self, label: Label) -> None:
-        if not isinstance(label, Hashable) or label not in self.cards:
-            some = ", ".join(repr(k) for k in self.labels[:10]) or "none yet"
-            raise UnknownClassError(f"The class {label!r} is not in this model. Its {len(self.cards)} classes: {some}.")
+        if isinstance(label, Hashable) and label in self.cards:
+            return
+        names = {str(known): known for known in self.labels}
+        meant = " or ".join(repr(names[name]) for name in similar_names(str(label), names))
+        raise UnknownClassError(
+            f"The class {label!r} is not in this model.{f' Did you mean {meant}?' if meant else ''} It has "
+            + (f"{counted(len(names), 'class')}: {listed(self.labels)}." if names else "no classes yet.")
+        )
 
     def _check_mergeable(self, other: Model) -> None:
         pairs: dict[str, tuple[Any, Any]] = {
             name: (getattr(self.settings, name), getattr(other.settings, name)) for name in _SAME_TO_MERGE
         }
+        if same_backbone(*pairs["backbone"]):
+            del pairs["backbone"]
         if self.cards and other.cards:
             pairs["number of features"] = (self.feature_dim, other.feature_dim)
             pairs["type of labels"] = (type(self.labels[0]).__name__, type(other.labels[0]).__name__)
@@ -313,7 +341,8 @@ class Model:
         shared = sum(sample in known for sample in other.label_samples())
         if shared:
             raise InputError(
-                f"{shared} samples were learnt by both models and would count twice. "
+                f"{counted(shared, 'sample')} {'was' if shared == 1 else 'were'} learnt by both models and would count "
+                "twice. "
                 "Merge models of different samples; a model that holds all of the other's needs no merging."
             )
 

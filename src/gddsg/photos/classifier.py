@@ -234,7 +234,7 @@ class PhotoClassifier:
     ) -> EmbeddedPhotos:
         embedded = self._backbone.embed(listing, model, self.cache, progress)
         if strict:
-            refuse_skipped(embedded.skipped, "{} files cannot be used")
+            refuse_skipped(embedded.skipped, "{} cannot be used")
         return embedded
 
     # ---------------------------------------------------------------- other changes
@@ -280,5 +280,5 @@ class PhotoClassifier:
 def _sort(embedded: EmbeddedPhotos, model: Model, strict: bool) -> SortedPhotos:
     found = sort_photos(embedded, model.label_samples())
     if strict:
-        refuse_skipped(found.skipped, "Nothing was learnt, since {} files cannot be")
+        refuse_skipped(found.skipped, "Nothing was learnt, since {} cannot be")
     return found
