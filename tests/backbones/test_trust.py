@@ -67,5 +67,5 @@ def test_a_folder_does_not_pass_for_a_trusted_name_on_the_hub(tmp_path, monkeypa
 
 
 def test_a_name_that_is_not_trusted_is_not_looked_for(monkeypatch):
-    monkeypatch.setattr("gddsg.backbones.trust.Path.is_dir", lambda path: pytest.fail("looked"))
+    monkeypatch.setattr("gddsg.backbones.folders.Path.is_dir", lambda path: pytest.fail("looked"))
     assert not is_trusted(r"hf:\\host\share")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gddsg.backbones.base import Backbone, Preprocess
 from gddsg.backbones.feature_cache import FeatureCache
+from gddsg.backbones.folders import with_whole_path
 from gddsg.backbones.layers import split_layers, with_layers
 from gddsg.backbones.private_folder import cache_folder
 from gddsg.errors import BackboneError
@@ -59,16 +60,16 @@ def load_backbone(name: str = DEFAULT_BACKBONE, device: str | None = None, folde
     Parameters
     ----------
     name : str
-        ``efficientnet-lite0`` (embedded), ``-lite1``, ``-lite2``; ``hf:NAME`` or ``hf:FOLDER``; ``timm:NAME``; or a
-        preset, ``vit-b16``, ``resnet50``, ``resnet18``. With ``/layers4`` after it, and so on for other numbers, an
-        image's features are the pooled outputs of the last four layers in a row, the usual ones at the end; timm models
-        give the last alone.
+        ``efficientnet-lite0`` (embedded), ``-lite1``, ``-lite2``; ``hf:NAME`` or ``hf:FOLDER``, which is called by its
+        whole path from then on; ``timm:NAME``; or a preset, ``vit-b16``, ``resnet50``, ``resnet18``. With ``/layers4``
+        after it, and so on for other numbers, an image's features are the pooled outputs of the last four layers in a
+        row, the usual ones at the end; timm models give the last alone.
     device : str or None
         Torch device; a GPU if there is one, unless named.
     folder : Path or None
         Where exported networks are kept; the user's cache folder unless named.
     """
-    network, layers = split_layers(resolve_name(name))
+    network, layers = split_layers(_placed(resolve_name(name)))
     kind, _, rest = network.partition(":")
     if device is None:
         device = _best_device()
@@ -80,6 +81,17 @@ def load_backbone(name: str = DEFAULT_BACKBONE, device: str | None = None, folde
     from gddsg.backbones.efficientnet_lite import EfficientNetLite
 
     return EfficientNetLite(kind, device, folder or cache_folder(), layers)
+
+
+def _placed(name: str) -> str:
+    """The name with the whole path of its folder, if it means one; a model file has to be able to keep it."""
+    whole = with_whole_path(name)
+    if whole != name and not _can_be_kept(whole):
+        raise BackboneError(
+            f"The folder of the backbone {name} has the path {whole[:_LONGEST_NAME]!r}, which no model can keep. "
+            f"Expected printable characters, {_LONGEST_NAME} at most: rename the folder, or put it elsewhere."
+        )
+    return whole
 
 
 def _load_from_outside(source: str, name: str, device: str, layers: int) -> Backbone:
@@ -122,13 +134,17 @@ def resolve_name(name: str) -> str:
     full = spell_out(name)
     network, _ = split_layers(full)
     source, _, rest = network.partition(":")
-    if network in EMBEDDED or (source in SOURCES and rest and full.isprintable() and len(full) <= _LONGEST_NAME):
+    if network in EMBEDDED or (source in SOURCES and rest and _can_be_kept(full)):
         return full
     known = ", ".join([*EMBEDDED, *PRESETS])
     raise BackboneError(
         f"There is no backbone {name[:_LONGEST_NAME]!r}. Choose one of {known}, or hf:NAME, hf:FOLDER, timm:NAME; "
         "for the last four layers of one, say, put /layers4 behind its name."
     )
+
+
+def _can_be_kept(name: str) -> bool:
+    return name.isprintable() and len(name) <= _LONGEST_NAME
 
 
 def spell_out(name: str) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from pathlib import Path
 
 from gddsg.backbones import SOURCES
+from gddsg.backbones.folders import with_whole_path
 from gddsg.backbones.layers import split_layers
 from gddsg.backbones.private_folder import cache_folder, read_private, write_private
 
@@ -33,7 +33,7 @@ def is_trusted(name: str) -> bool:
         return True
     known = _read()
     # the place is looked at only when the name is known: looking may mean to ask another machine
-    return network in known and _place(network) in known
+    return network in known and with_whole_path(network) in known
 
 
 def trust(name: str) -> None:
@@ -47,18 +47,9 @@ def trust(name: str) -> None:
     if is_trusted(name):
         return
     network, _ = split_layers(name)
-    names = sorted({*_read(), network, _place(network)})
+    names = sorted({*_read(), network, with_whole_path(network)})  # elsewhere, the name may mean another folder
     with contextlib.suppress(OSError):
         write_private(cache_folder() / _FILE, json.dumps(names, indent=1).encode())
-
-
-def _place(name: str) -> str:
-    """The name with the whole path of the folder it means here; elsewhere it may mean another folder, or the hub."""
-    source, _, rest = name.partition(":")
-    with contextlib.suppress(OSError, ValueError):
-        if source == "hf" and Path(rest).is_dir():
-            return f"hf:{Path(rest).resolve()}"
-    return name
 
 
 def _read() -> set[str]:

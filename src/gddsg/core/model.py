@@ -315,6 +315,12 @@ class Model:
         object.__setattr__(other, "derived", self.derived)  # nothing that follows from cards depends on these two
         return other
 
+    def of_backbone(self, backbone: str) -> Model:
+        """The same cards, and all that follows from them, with another name for the same backbone."""
+        if backbone == self.settings.backbone:
+            return self
+        return Model(replace(self.settings, backbone=backbone), self.cards, self.arrival_groups, self.derived)
+
     def _require(self, label: Label) -> None:
         if isinstance(label, Hashable) and label in self.cards:
             return

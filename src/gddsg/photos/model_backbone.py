@@ -9,8 +9,9 @@ from pathlib import Path
 from gddsg.backbones import DEFAULT_BACKBONE, load_backbone, require_device, resolve_name, spell_out
 from gddsg.backbones.base import Backbone
 from gddsg.backbones.feature_cache import FeatureCache
+from gddsg.backbones.folders import folder_of, with_whole_path
 from gddsg.backbones.trust import is_trusted, trust
-from gddsg.core.model import Model
+from gddsg.core.model import Model, same_backbone
 from gddsg.core.once import Lazy, Once
 from gddsg.data.dataset import PhotoListing
 from gddsg.errors import BackboneError
@@ -32,7 +33,8 @@ class ModelBackbone:
     path : Path
         Of the model file, for messages.
     wanted : str or None
-        Name of the backbone that the user asks for; a model that exists knows its own.
+        Name of the backbone that the user asks for. A model that exists knows its own, and takes no other but the same
+        one in a folder elsewhere.
     device : str or None
         Torch device; a GPU if there is one, unless named.
     ask : callable or None
@@ -101,8 +103,7 @@ class ModelBackbone:
         model : Model
             The model in the file.
         """
-        name = self.identify(model).rpartition("@")[0]
-        name = spell_out(name)
+        name = spell_out(self._identity(model).rpartition("@")[0])
         if self._wanted is not None or self._loaded.peek() is not None or self._agreed == name or is_trusted(name):
             return
         name = resolve_name(name)
@@ -117,13 +118,26 @@ class ModelBackbone:
         )
 
     def identify(self, model: Model) -> str:
-        """``name@fingerprint`` of a model's backbone, without loading it; an error where photos do not go with it.
+        """``name@fingerprint`` of a model's backbone; an error where photos do not go with it.
+
+        It is loaded only where the user names another folder for it: then its fingerprint has to be that of the model,
+        and its name is that of the folder.
 
         Parameters
         ----------
         model : Model
             The model in the file.
         """
+        identity = self._identity(model)
+        elsewhere = self._is_elsewhere(identity)
+        loaded = self.load(model) if elsewhere else self._loaded.peek()
+        if loaded is None:
+            return identity
+        self.require_same(model, loaded.identity)
+        return loaded.identity if elsewhere else identity
+
+    def _identity(self, model: Model) -> str:
+        """What the model says of its backbone, if that can be and the user asks for no other."""
         identity, wanted = model.settings.backbone, self._wanted
         if identity is None:
             raise BackboneError(
@@ -133,15 +147,19 @@ class ModelBackbone:
         if not identity.isprintable() or len(identity) > _LONGEST_IDENTITY:
             raise BackboneError(f"{self._path} names a backbone that cannot be: {identity[:200]!r}. Do not use it.")
         name = identity.rpartition("@")[0]
-        if wanted is not None and resolve_name(wanted) != name:
+        if wanted is not None and resolve_name(wanted) != name and folder_of(wanted) is None:
+            note = ", which is no folder here" if wanted.startswith("hf:") else ""
             raise BackboneError(
-                f"{self._path} was learnt with the backbone {name}, and {wanted} was asked for. "
+                f"{self._path} was learnt with the backbone {name}, and {wanted} was asked for{note}. "
                 "Leave the backbone out, or learn into a new model file."
             )
-        loaded = self._loaded.peek()
-        if loaded is not None:
-            self.require_same(model, loaded.identity)
         return identity
+
+    def _is_elsewhere(self, identity: str) -> bool:
+        """Whether the user names a folder for the backbone, and not the one that the model names."""
+        if self._wanted is None or folder_of(self._wanted) is None:
+            return False
+        return with_whole_path(self._wanted) != identity.rpartition("@")[0]
 
     def require_same(self, model: Model, identity: str | None) -> None:
         """Refuse a model of another backbone, which another process may have put in the place of the one before.
@@ -153,7 +171,7 @@ class ModelBackbone:
         identity : str or None
             ``name@fingerprint`` of the backbone that photos were embedded by.
         """
-        if model.settings.backbone != identity:
+        if not same_backbone(model.settings.backbone, identity):
             raise BackboneError(
                 f"{self._path} is now a model of the backbone {model.settings.backbone}, and photos were embedded by "
                 f"{identity}. Nothing was changed; start again."
@@ -164,22 +182,20 @@ class ModelBackbone:
         return model.feature_dim if loaded is None else loaded.feature_dim
 
     def _load_wanted(self) -> Backbone:
-        return self._load_named(self._wanted or DEFAULT_BACKBONE)
+        name = self._wanted or DEFAULT_BACKBONE
+        backbone = load_backbone(name, self._device)
+        trust(spell_out(name))  # who names a backbone agrees to it
+        return backbone
 
     def _load_own(self, model: Model) -> Backbone:
         self.require_trust(model)
-        name, _, fingerprint = self.identify(model).rpartition("@")
-        backbone = self._load_named(name)
+        name, _, fingerprint = self._identity(model).rpartition("@")
+        backbone = load_backbone(self._wanted or name, self._device)
         if backbone.fingerprint != fingerprint:
             raise BackboneError(
-                f"{self._path} was learnt with the backbone {name} of fingerprint {fingerprint}, but what is installed "
-                f"under that name has {backbone.fingerprint}: other weights or preprocessing, so its features do not "
-                "fit. Install the version the model was learnt with, or learn the photos into a new model file."
+                f"{self._path} was learnt with the backbone {name} of fingerprint {fingerprint}, but {backbone.name} "
+                f"has {backbone.fingerprint} here: other weights or preprocessing, so its features do not fit. "
+                "Install or name the version the model was learnt with, or learn the photos into a new model file."
             )
-        return backbone
-
-    def _load_named(self, name: str) -> Backbone:
-        """A backbone that is trusted, or that the user himself names: naming it is agreeing to it."""
-        backbone = load_backbone(name, self._device)
-        trust(spell_out(name))
+        trust(spell_out(self._wanted or name))
         return backbone
