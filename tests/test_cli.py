@@ -83,7 +83,7 @@ def test_learn_says_what_it_did(glyph_folder, tmp_path):
 def test_predict_table_json_csv(learnt, glyph_folder):
     photo = glyph_folder / "test" / "small w" / "00000.png"
     assert "small w" in run("predict", learnt, photo).output
-    (found,) = json.loads(run("predict", learnt, photo, "--json", "--top", 2).stdout)
+    (found,) = json.loads(run("predict", learnt, photo, "--json", "--top", 2).stdout)["predictions"]
     assert found["label"] == "small w"
     assert len(found["top"]) == 2
     rows = list(csv.reader(io.StringIO(run("predict", learnt, glyph_folder / "test", "--csv").stdout)))
@@ -95,10 +95,12 @@ def test_predict_rejects_the_unknown(learnt, tmp_path, glyph_folder):
     distance = np.hypot(*np.mgrid[-48:48, -48:48])
     rings = np.stack([127 + 127 * np.sin(distance / width) for width in (2, 3, 5)], axis=2).astype(np.uint8)
     Image.fromarray(rings).save(tmp_path / "rings.png")
-    (found,) = json.loads(run("predict", learnt, tmp_path / "rings.png", "--json", "--reject", 0.99).stdout)
+    (found,) = json.loads(run("predict", learnt, tmp_path / "rings.png", "--json", "--reject", 0.99).stdout)[
+        "predictions"
+    ]
     assert found["label"] == "unknown"
     assert "unknown" in run("predict", learnt, tmp_path / "rings.png", "--reject", 0.99).output
-    known = json.loads(run("predict", learnt, glyph_folder / "train", "--json", "--reject", 0.99).stdout)
+    known = json.loads(run("predict", learnt, glyph_folder / "train", "--json", "--reject", 0.99).stdout)["predictions"]
     assert sum(one["label"] != "unknown" for one in known) >= 60
     assert "expected the share" in run("predict", learnt, tmp_path / "rings.png", "--reject", 7, code=1).stderr
 

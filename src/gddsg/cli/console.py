@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
@@ -24,6 +25,10 @@ _INTERRUPTED = 130
 _PIPED = 10_000  # columns where the output goes to a file or a program: nothing is wrapped there
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # controls, bidirectional marks, half characters, line separators
 _JOINERS = "\u200c\u200d"  # Persian, Indian scripts and emoji are spelt with these; they command nothing
+
+_LEAST_ROOM = 12
+GAP = 2
+"""Blanks between the columns of a table."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -211,6 +216,24 @@ def print_table(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> No
     for row in rows:
         table.add_row(*map(str, row))
     out.print(table)
+
+
+def table_width(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> int:
+    """Columns of a terminal that a table takes if no cell of it is broken into lines."""
+    columns = zip(headings, *rows, strict=True)
+    widths = [max(cell_len(visible(cell)) for cell in column) for column in columns]
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def end_of(text: str, room: int) -> str:
+    """The text, or if there is not room enough its end: of a path, the end tells more than the beginning."""
+    shown = visible(text)
+    room = max(room, _LEAST_ROOM)
+    if cell_len(shown) <= room:
+        return text
+    while cell_len(shown) >= room:  # one column is for the sign that something is missing
+        shown = shown[1:]
+    return f"…{shown}"
 
 
 _NUMBERS = (

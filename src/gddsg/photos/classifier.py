@@ -12,12 +12,13 @@ from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.core.model import Model, Settings
 from gddsg.data.dataset import PhotoListing, Skipped
 from gddsg.data.image_folder import unlabelled_photos
-from gddsg.errors import DataError, ModelFileError
+from gddsg.errors import DataError, InputError, ModelFileError
 from gddsg.photos.embedding import EmbeddedPhotos
 from gddsg.photos.evaluation import evaluate_photos
 from gddsg.photos.learning import check_labels, grow_model, report_learning
 from gddsg.photos.listing import list_labelled_photos
 from gddsg.photos.model_backbone import ModelBackbone
+from gddsg.photos.naming import refuse_new_name
 from gddsg.photos.prediction import predict_photos
 from gddsg.photos.reports import LearnReport, PhotoEvaluation, PhotoPrediction, list_skipped, refuse_skipped
 from gddsg.photos.sorting import SortedPhotos, sort_photos
@@ -39,7 +40,8 @@ class PhotoClassifier:
     path : str or path-like
         Of the model file; :meth:`learn` creates it.
     backbone : str or None
-        Name for a new model, see :func:`gddsg.backbones.load_backbone`; a model that exists knows its own.
+        Name for a new model, see :func:`gddsg.backbones.load_backbone`. A model that exists knows its own; where the
+        folder of it has moved, ``hf:FOLDER`` says where it is now, and :meth:`learn` makes the model remember that.
     device : str or None
         Torch device of the backbone; a GPU if there is one, unless named.
     cache : FeatureCache or None
@@ -170,8 +172,18 @@ class PhotoClassifier:
             settings = Settings(**self._settings, backbone=self._backbone.load(None).identity)
             settings.check()
             return Model(settings)
-        self._backbone.identify(model)
-        return model
+        self._refuse_other_settings(model)
+        return model.of_backbone(self._backbone.identify(model))
+
+    def _refuse_other_settings(self, model: Model) -> None:
+        """Settings are chosen for a new model; who asks for others later would not get them."""
+        for name, wanted in self._settings.items():
+            found = getattr(model.settings, name, None)
+            if found != wanted:
+                raise InputError(
+                    f"{self.path} was made with {name}={found!r}, and {name}={wanted!r} was asked for. That cannot be "
+                    "changed later: leave it out, or learn into a new model file."
+                )
 
     # ---------------------------------------------------------------- prediction
 
@@ -265,6 +277,7 @@ class PhotoClassifier:
         old, new : str
             The name it has, and the one it gets.
         """
+        refuse_new_name(old, new)
         self._change(lambda model: model.renamed(old, new))
 
     def _change(self, step: Callable[[Model], Model]) -> None:
