@@ -169,6 +169,9 @@ def test_a_model_of_a_folder_by_its_name_alone_stays_of_use(home, tmp_path, monk
     assert predictions("m.gddsg", home / "fresh") == expected
     monkeypatch.chdir(tmp_path)
     run("cache", "--clear")
+    refusal = error("predict", "home/m.gddsg", home / "fresh")  # here it may be a name on the hub
+    assert "it has not been looked for" in refusal
+    assert "name that: --backbone hf:FOLDER" in refusal
     assert predictions("home/m.gddsg", home / "fresh", "--backbone", "hf:home/net") == expected
 
 

@@ -16,6 +16,7 @@ from gddsg.backbones.layers import split_layers
 from gddsg.backbones.private_folder import cache_folder, read_private, write_private
 
 _FILE = "trusted-backbones.json"
+_FOLDER = "folder "  # before names that were agreed to as those of a folder
 
 
 def is_trusted(name: str) -> bool:
@@ -33,7 +34,7 @@ def is_trusted(name: str) -> bool:
         return True
     known = _read()
     # the place is looked at only when the name is known: looking may mean to ask another machine
-    return network in known and with_whole_path(network) in known
+    return (network in known or _FOLDER + network in known) and with_whole_path(network) in known
 
 
 def trust(name: str) -> None:
@@ -47,7 +48,9 @@ def trust(name: str) -> None:
     if is_trusted(name):
         return
     network, _ = split_layers(name)
-    names = sorted({*_read(), network, with_whole_path(network)})  # elsewhere, the name may mean another folder
+    place = with_whole_path(network)
+    # elsewhere, the name of a folder may mean another one, or the hub, to which nobody has agreed
+    names = sorted({*_read(), place, network if place == network else _FOLDER + network})
     with contextlib.suppress(OSError):
         write_private(cache_folder() / _FILE, json.dumps(names, indent=1).encode())
 

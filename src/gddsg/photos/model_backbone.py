@@ -114,7 +114,8 @@ class ModelBackbone:
         raise BackboneError(
             f"{self._path} asks for the backbone {name}, which is not part of this package. A model file from a "
             "stranger can name any backbone, so it has not been looked for. If you trust it, name it once yourself: "
-            f"--backbone {name}, or in Python PhotoClassifier({str(self._path)!r}, backbone={name!r})."
+            f"--backbone {name}, or in Python PhotoClassifier({str(self._path)!r}, backbone={name!r}). If it is in a "
+            "folder that is elsewhere now, name that: --backbone hf:FOLDER."
         )
 
     def identify(self, model: Model) -> str:
