@@ -115,7 +115,7 @@ def test_learn_refuses_a_folder_one_level_too_high_and_names_the_right_one(glyph
 def test_predict_table_json_csv(learnt, glyph_folder):
     photo = glyph_folder / "test" / "small w" / "00000.png"
     assert "small w" in run("predict", learnt, photo).output
-    (found,) = json.loads(run("predict", learnt, photo, "--json", "--top", 2).stdout)
+    (found,) = json.loads(run("predict", learnt, photo, "--json", "--top", 2).stdout)["predictions"]
     assert found["label"] == "small w"
     assert len(found["top"]) == 2
     rows = list(csv.reader(io.StringIO(run("predict", learnt, glyph_folder / "test", "--csv").stdout)))
@@ -132,10 +132,12 @@ def draw_rings(path):
 
 def test_predict_rejects_the_unknown(learnt, tmp_path, glyph_folder):
     draw_rings(tmp_path / "rings.png")
-    (found,) = json.loads(run("predict", learnt, tmp_path / "rings.png", "--json", "--reject", 0.99).stdout)
+    (found,) = json.loads(run("predict", learnt, tmp_path / "rings.png", "--json", "--reject", 0.99).stdout)[
+        "predictions"
+    ]
     assert found["label"] == "unknown"
     assert "unknown" in run("predict", learnt, tmp_path / "rings.png", "--reject", 0.99).output
-    known = json.loads(run("predict", learnt, glyph_folder / "train", "--json", "--reject", 0.99).stdout)
+    known = json.loads(run("predict", learnt, glyph_folder / "train", "--json", "--reject", 0.99).stdout)["predictions"]
     assert sum(one["label"] != "unknown" for one in known) >= 60
     assert "expected the share" in run("predict", learnt, tmp_path / "rings.png", "--reject", 7, code=1).stderr
 

@@ -223,6 +223,26 @@ def test_threads_take_turns(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+COUNT = """
+import sys
+from pathlib import Path
+from gddsg.files import locked
+print("counting", flush=True)
+for _ in range(int(sys.argv[2])):
+    with locked(Path(sys.argv[1])) as path:
+        path.write_text(str(int(path.read_text()) + 1))
+"""
+
+
+def test_processes_take_turns_though_each_removes_the_lock_that_others_are_about_to_take(tmp_path, started):
+    """Two of them inside at once would lose a number."""
+    (tmp_path / "a").write_text("0")
+    programs = [started(COUNT, tmp_path / "a", 100) for _ in range(4)]
+    assert [program.wait(timeout=120) for program in programs] == [0] * 4
+    assert (tmp_path / "a").read_text() == "400"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
 @posix_only
 @pytest.mark.skipif(os.name == "posix" and os.geteuid() != 0, reason="only a superuser may give files away")
 def test_owner_and_group_are_kept(tmp_path):

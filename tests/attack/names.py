@@ -123,7 +123,7 @@ class _Batch:
 
     def predict(self) -> None:
         self.call("predict", self.model, self.photos)
-        found = self.json("predict", self.model, self.photos)
+        found = self.json("predict", self.model, self.photos)["predictions"]
         self.same({one["name"] for one in found}, self.files)
         self.same({label for one in found for label, _ in one["top"]} - self.labels, set())
         text = self.call("predict", self.model, self.photos, "--csv", exact=True)

@@ -59,6 +59,16 @@ def test_a_folder_elsewhere_of_the_same_name_is_another_one(tmp_path, monkeypatc
     assert not is_trusted("hf:net")
 
 
+def test_who_agrees_to_a_folder_does_not_agree_to_what_the_hub_has_under_its_name(tmp_path, monkeypatch):
+    (tmp_path / "net").mkdir()
+    monkeypatch.chdir(tmp_path)
+    trust("hf:net")
+    (tmp_path / "net").rename(tmp_path / "moved")
+    assert not is_trusted("hf:net")
+    trust("hf:net")
+    assert is_trusted("hf:net")
+
+
 def test_a_folder_does_not_pass_for_a_trusted_name_on_the_hub(tmp_path, monkeypatch):
     trust(NAME)
     (tmp_path / "somebody" / "network").mkdir(parents=True)
@@ -67,5 +77,5 @@ def test_a_folder_does_not_pass_for_a_trusted_name_on_the_hub(tmp_path, monkeypa
 
 
 def test_a_name_that_is_not_trusted_is_not_looked_for(monkeypatch):
-    monkeypatch.setattr("gddsg.backbones.trust.Path.is_dir", lambda path: pytest.fail("looked"))
+    monkeypatch.setattr("gddsg.backbones.folders.Path.is_dir", lambda path: pytest.fail("looked"))
     assert not is_trusted(r"hf:\\host\share")

@@ -38,6 +38,7 @@ def test_an_experiment_from_file_to_page(root, experiment, tmp_path):
     mean = sum(record.found.metrics["A_N"] for record in read_records(records)) / 2
     assert row.split()[:4] == ["circles", "simplecil", "2", f"{mean:.2f}"]
     assert "2 of them before" in call("run", experiment, "--data", root, "--workers", 0).output
+    assert list(records.parent.iterdir()) == [records]  # no lock file is left
 
     written = call("report", records, "--html", tmp_path / "page")
     assert written.exit_code == 0, written.output

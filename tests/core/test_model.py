@@ -12,7 +12,7 @@ import torch
 from gddsg.core import metric
 from gddsg.core.canonical_order import BLOCK_SIZE, by_content
 from gddsg.core.metric import SAMPLED_CLASSES
-from gddsg.core.model import Model, Settings
+from gddsg.core.model import Model, Settings, same_backbone
 from gddsg.errors import InputError, UnknownClassError
 
 DIM, SETTINGS = 6, Settings(projection_dim=16, rank=8)
@@ -475,3 +475,18 @@ def test_settings_that_make_no_sense_are_refused(name, value):
 def test_settings_that_make_sense_are_not():
     SETTINGS.check()
     Settings(seed=2**32 - 1, backbone="a@1", grouping="task", identification="vote", decision="ungated").check()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        (None, None, True),
+        ("mine", "mine", True),
+        ("mine", None, False),
+        ("hf:/a@0123456789abcdef", "hf:/b@0123456789abcdef", True),
+        ("hf:/a@0123456789abcdef", "hf:/a@0123456789abcdee", False),
+        ("mine@224", "yours@224", False),  # that is no fingerprint
+    ],
+)
+def test_backbones_are_told_apart_by_their_fingerprints(first, second, same):
+    assert same_backbone(first, second) == same

@@ -89,7 +89,7 @@ def test_missing_files_are_explained(tmp_path):
 def test_an_incomplete_data_set_is_refused(tmp_path):
     folder = lay_out(tmp_path / "CUB_200_2011")
     (folder / "images/002.Ani/b_2.jpg").unlink()
-    with pytest.raises(DataError, match=r"1 of 4 photos are missing.*b_2\.jpg"):
+    with pytest.raises(DataError, match=r"1 of 4 photos is missing.*b_2\.jpg"):
         cub200(tmp_path)
 
 

@@ -76,7 +76,7 @@ def test_missing_photos_are_counted_and_the_first_is_named(tmp_path):
     there = tmp_path / "1.jpg"
     there.touch()
     refuse_missing("Birds", (Photo.of_file(there),))
-    with pytest.raises(DataError, match=r"1 of 2 photos are missing.*2\.jpg"):
+    with pytest.raises(DataError, match=r"1 of 2 photos is missing.*2\.jpg"):
         refuse_missing("Birds", (Photo.of_file(there), Photo.of_file(tmp_path / "2.jpg")))
     with pytest.raises(DataError, match="0 of 0"):
         refuse_missing("Birds", ())

@@ -71,7 +71,7 @@ def test_missing_files_are_explained(tmp_path):
 
 def test_an_incomplete_data_set_is_refused(tmp_path):
     (lay_out(tmp_path) / "Images/n1-Chihuahua/n1_2.jpg").unlink()
-    with pytest.raises(DataError, match=r"1 of 4 photos are missing.*n1_2\.jpg"):
+    with pytest.raises(DataError, match=r"1 of 4 photos is missing.*n1_2\.jpg"):
         stanford_dogs(tmp_path)
 
 

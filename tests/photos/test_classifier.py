@@ -429,7 +429,7 @@ def test_a_model_of_bare_features_takes_no_photos(tmp_path, photos):
 
 
 def test_a_model_whose_classes_are_numbers_predicts_but_takes_no_names(classifier, photos):
-    model = GDDSG(projection_dim=8, backbone=Means().identity)
+    model = GDDSG(projection_dim=64, backbone=Means().identity)
     model.fit(np.random.default_rng(0).random((8, 24)), [3] * 4 + [5] * 4).save(classifier.path)
     with pytest.raises(InputError, match="mixed type"):
         classifier.learn(photos)

@@ -329,7 +329,7 @@ def test_groups_of_another_model_are_refused(groups, animals):
 
 
 def test_groups_with_a_class_too_many_are_refused(animals):
-    with pytest.raises(InputError, match="'yak' is 1 times in the groups and 0 times in the graph"):
+    with pytest.raises(InputError, match="'yak' is 1 time in the groups and 0 times in the graph"):
         graph_figure(animals, (*canonical_groups(animals), ("yak",)))
 
 

@@ -16,7 +16,18 @@ from pathlib import Path
 
 from gddsg.backbones.base import Backbone, Preprocess
 from gddsg.backbones.feature_cache import FeatureCache
-from gddsg.backbones.names import EMBEDDED, PRESETS, SOURCES, PartName, resolve_name, spell_out, split_name
+from gddsg.backbones.folders import with_whole_path
+from gddsg.backbones.names import (
+    EMBEDDED,
+    LONGEST_NAME,
+    PRESETS,
+    SOURCES,
+    PartName,
+    can_be_kept,
+    resolve_name,
+    spell_out,
+    split_name,
+)
 from gddsg.backbones.private_folder import cache_folder
 from gddsg.backbones.side_by_side import SideBySide
 from gddsg.errors import BackboneError
@@ -49,17 +60,17 @@ def load_backbone(name: str = DEFAULT_BACKBONE, device: str | None = None, folde
     Parameters
     ----------
     name : str
-        ``efficientnet-lite0`` (embedded), ``-lite1``, ``-lite2``; ``hf:NAME`` or ``hf:FOLDER``; ``timm:NAME``; or a
-        preset, ``vit-b16``, ``resnet50``, ``resnet18``. With ``@288`` after it images come in that many pixels instead
-        of the network's own number; with ``/layers4`` after that an image's features are the pooled outputs of the last
-        four layers in a row, the usual ones at the end; timm models know neither. Several such names with ``+`` between
-        them give the features of all, side by side.
+        ``efficientnet-lite0`` (embedded), ``-lite1``, ``-lite2``; ``hf:NAME`` or ``hf:FOLDER``, which is called by its
+        whole path from then on; ``timm:NAME``; or a preset, ``vit-b16``, ``resnet50``, ``resnet18``. With ``@288``
+        after it images come in that many pixels instead of the network's own number; with ``/layers4`` after that an
+        image's features are the pooled outputs of the last four layers in a row, the usual ones at the end; timm models
+        know neither. Several such names with ``+`` between them give the features of all, side by side.
     device : str or None
         Torch device; a GPU if there is one, unless named.
     folder : Path or None
         Where exported networks are kept; the user's cache folder unless named.
     """
-    parts = split_name(resolve_name(name))
+    parts = split_name(_placed(resolve_name(name)))
     if device is None:
         device = _best_device()
     else:
@@ -84,6 +95,17 @@ def _load_part(part: PartName, device: str, folder: Path) -> Backbone:
     from gddsg.backbones.efficientnet_lite import EfficientNetLite
 
     return EfficientNetLite(part.network, device, folder, part.layers, part.size)
+
+
+def _placed(name: str) -> str:
+    """The name with the whole paths of its folders, if it means any; a model file has to be able to keep it."""
+    whole = with_whole_path(name)
+    if whole != name and not can_be_kept(whole):
+        raise BackboneError(
+            f"The folder of the backbone {name} has the path {whole[:LONGEST_NAME]!r}, which no model can keep. "
+            f"Expected printable characters, {LONGEST_NAME} at most: rename the folder, or put it elsewhere."
+        )
+    return whole
 
 
 def _load_from_outside(part: PartName, device: str) -> Backbone:

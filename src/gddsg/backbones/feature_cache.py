@@ -25,7 +25,7 @@ from typing import Any, Self
 import numpy as np
 
 from gddsg.backbones.base import Array
-from gddsg.backbones.private_folder import cache_folder, touch_private
+from gddsg.backbones.private_folder import REMEDY, cache_folder, touch_private
 from gddsg.errors import InputError
 
 _TABLE = """
@@ -216,7 +216,8 @@ class FeatureCache:
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        self.trouble = f"{self.path}: {(isinstance(error, OSError) and error.strerror) or error}"
+        reason = str((isinstance(error, OSError) and error.strerror) or error)
+        self.trouble = f"{self.path}: {reason}" + ("" if REMEDY in reason else f"; {REMEDY}")
         self._disconnect()
 
     def _disconnect(self) -> None:

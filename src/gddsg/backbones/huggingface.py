@@ -5,6 +5,7 @@ Code that comes with a model is never run. What has been downloaded before is us
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
 import re
@@ -138,26 +139,45 @@ def _load(source: str) -> tuple[dict[str, Any], Any, Iterator[bytes]]:
         ) from error
     for library in ("transformers", "huggingface_hub"):
         logging.getLogger(library).setLevel(logging.ERROR)
+    if not Path(source).is_dir() and not _HUB_NAME.fullmatch(source):
+        raise BackboneError(
+            f"The backbone hf:{source} could not be loaded: there is no such folder, and it cannot be a name on the "
+            "hub, which was not asked. If the folder has moved, name it where it is now: --backbone hf:FOLDER."
+        )
     try:
         settings, model, report = _read_or_download(source)
     except Exception as error:  # a folder or a hub may hold anything, and reading it fail in any way
         raise BackboneError(
             f"The backbone hf:{source} could not be loaded ({_first_line(error)}). If the hub is out of reach, use "
-            "the embedded default (efficientnet-lite0), or download the model elsewhere and give its folder: hf:FOLDER."
+            "the embedded default (efficientnet-lite0), or name the folder that the model is in: --backbone hf:FOLDER."
         ) from error
     return settings, model, _weights(model, set(report["missing_keys"]))
 
 
 def _read_or_download(source: str) -> tuple[dict[str, Any], Any, dict[str, Any]]:
     try:
-        return _read(source, download=False)
+        with _without_bar():
+            return _read(source, download=False)
     except OSError:
         if Path(source).is_dir():
             raise
-        if not _HUB_NAME.fullmatch(source):
-            raise FileNotFoundError("there is no such folder, and it cannot be a name on the hub") from None
         _require_hub()
         return _read(source, download=True)
+
+
+@contextlib.contextmanager
+def _without_bar() -> Iterator[None]:
+    """Meanwhile no bar is drawn: what is on the disk is there in a moment. Downloads keep theirs."""
+    from transformers.utils import logging
+
+    bars: Any = logging
+    before = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if before:
+            bars.enable_progress_bar()
 
 
 def _read(source: str, *, download: bool) -> tuple[dict[str, Any], Any, dict[str, Any]]:
@@ -174,8 +194,13 @@ def _require_hub() -> None:
     """Ask the hub once: the library would try for most of a minute before it says that there is no connection."""
     import huggingface_hub
 
-    if not huggingface_hub.constants.HF_HUB_OFFLINE:
-        huggingface_hub.get_session().head(huggingface_hub.constants.ENDPOINT, timeout=_HUB_SECONDS)
+    if huggingface_hub.constants.HF_HUB_OFFLINE:
+        return
+    place = huggingface_hub.constants.ENDPOINT
+    try:
+        huggingface_hub.get_session().head(place, timeout=_HUB_SECONDS)
+    except Exception as error:  # every version of the library raises errors of its own
+        raise ConnectionError(f"{place} cannot be reached: {_first_line(error)}") from error
 
 
 def _weights(model: Any, random: set[str]) -> Iterator[bytes]:

@@ -36,8 +36,10 @@ SOURCES = ("hf", "timm")
 LEAST_SIZE, LARGEST_SIZE = 32, 1024
 """Pixels: below, networks have no map left to look at; above, an image takes gigabytes on its way through them."""
 
+LONGEST_NAME = 1000
+"""Characters of a whole name."""
+
 _MOST_PARTS = 8
-_LONGEST_NAME = 1000
 _LONGEST_NUMBER = 4
 _SHORT_NAMES = "|".join(map(re.escape, (*EMBEDDED, *PRESETS)))
 _BETWEEN_PARTS = re.compile(
@@ -126,10 +128,10 @@ def resolve_name(name: str) -> str:
     """
     parts = split_name(name)
     full = "+".join(map(str, parts))
-    if not all(_can_be(part) for part in parts) or not full.isprintable() or len(full) > _LONGEST_NAME:
+    if not all(_can_be(part) for part in parts) or not can_be_kept(full):
         known = ", ".join([*EMBEDDED, *PRESETS])
         raise BackboneError(
-            f"There is no backbone {name[:_LONGEST_NAME]!r}. Choose one of {known}, or hf:NAME, hf:FOLDER, timm:NAME. "
+            f"There is no backbone {name[:LONGEST_NAME]!r}. Choose one of {known}, or hf:NAME, hf:FOLDER, timm:NAME. "
             "For an input of 288 pixels, say, put @288 behind its name; for its last four layers put /layers4 behind "
             "its name; for two side by side put + between their names."
         )
@@ -138,6 +140,17 @@ def resolve_name(name: str) -> str:
     if len(parts) > _MOST_PARTS:
         raise BackboneError(f"{name!r} has {len(parts)} parts; expected {_MOST_PARTS} at most.")
     return full
+
+
+def can_be_kept(name: str) -> bool:
+    """Whether a model file may hold that name.
+
+    Parameters
+    ----------
+    name : str
+        Any text.
+    """
+    return name.isprintable() and len(name) <= LONGEST_NAME
 
 
 def _can_be(part: PartName) -> bool:

@@ -13,7 +13,8 @@ from gddsg.files import replacing
 
 _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600
-_REMEDY = "name a folder of your own by the environment variable GDDSG_CACHE"
+REMEDY = "name a folder of your own by the environment variable GDDSG_CACHE"
+"""What to do where the folder is of no use."""
 
 
 def cache_folder() -> Path:
@@ -33,7 +34,7 @@ def make_private(folder: Path) -> None:
     try:
         folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        raise OSError(errno.ENOTDIR, f"a file is where the folder should be; {_REMEDY}") from error
+        raise OSError(errno.ENOTDIR, f"a file is where the folder should be; {REMEDY}") from error
     _require_private(folder.stat())
 
 
@@ -94,4 +95,4 @@ def _require_private(found: os.stat_result) -> None:
         trouble = "everybody may write to it"
     else:
         return
-    raise OSError(errno.EPERM, f"{trouble}; {_REMEDY}")
+    raise OSError(errno.EPERM, f"{trouble}; {REMEDY}")

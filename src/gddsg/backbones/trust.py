@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from pathlib import Path
 
+from gddsg.backbones.folders import with_whole_path
 from gddsg.backbones.names import split_name
 from gddsg.backbones.private_folder import cache_folder, read_private, write_private
 
 _FILE = "trusted-backbones.json"
+_FOLDER = "folder "  # before names that were agreed to as those of a folder
 
 
 def is_trusted(name: str) -> bool:
@@ -31,7 +32,9 @@ def is_trusted(name: str) -> bool:
     networks = _from_outside(name)
     known = _read() if networks else set()
     # the place is looked at only when the name is known: looking may mean to ask another machine
-    return all(network in known and _place(network) in known for network in networks)
+    return all(
+        (network in known or _FOLDER + network in known) and with_whole_path(network) in known for network in networks
+    )
 
 
 def trust(name: str) -> None:
@@ -44,23 +47,17 @@ def trust(name: str) -> None:
     """
     if is_trusted(name):
         return
-    networks = _from_outside(name)
-    names = sorted({*_read(), *networks, *map(_place, networks)})
+    names = _read()
+    for network in _from_outside(name):
+        place = with_whole_path(network)
+        # elsewhere, the name of a folder may mean another one, or the hub, to which nobody has agreed
+        names |= {place, network if place == network else _FOLDER + network}
     with contextlib.suppress(OSError):
-        write_private(cache_folder() / _FILE, json.dumps(names, indent=1).encode())
+        write_private(cache_folder() / _FILE, json.dumps(sorted(names), indent=1).encode())
 
 
 def _from_outside(name: str) -> list[str]:
     return [part.network for part in split_name(name) if part.source]
-
-
-def _place(name: str) -> str:
-    """The name with the whole path of the folder it means here; elsewhere it may mean another folder, or the hub."""
-    source, _, rest = name.partition(":")
-    with contextlib.suppress(OSError, ValueError):
-        if source == "hf" and Path(rest).is_dir():
-            return f"hf:{Path(rest).resolve()}"
-    return name
 
 
 def _read() -> set[str]:

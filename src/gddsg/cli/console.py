@@ -13,16 +13,22 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
 from gddsg.cli.streams import SteadyStream, steady_streams
+from gddsg.wording import counted as counted
 
 _INTERRUPTED = 130
 _PIPED = 10_000  # columns where the output goes to a file or a program: nothing is wrapped there
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # controls, bidirectional marks, half characters, line separators
 _JOINERS = "\u200c\u200d"  # Persian, Indian scripts and emoji are spelt with these; they command nothing
+
+_LEAST_ROOM = 12
+GAP = 2
+"""Blanks between the columns of a table."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -212,6 +218,24 @@ def print_table(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> No
     out.print(table)
 
 
+def table_width(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> int:
+    """Columns of a terminal that a table takes if no cell of it is broken into lines."""
+    columns = zip(headings, *rows, strict=True)
+    widths = [max(cell_len(visible(cell)) for cell in column) for column in columns]
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def end_of(text: str, room: int) -> str:
+    """The text, or if there is not room enough its end: of a path, the end tells more than the beginning."""
+    shown = visible(text)
+    room = max(room, _LEAST_ROOM)
+    if cell_len(shown) <= room:
+        return text
+    while cell_len(shown) >= room:  # one column is for the sign that something is missing
+        shown = shown[1:]
+    return f"…{shown}"
+
+
 _NUMBERS = (
     "photos",
     "right",
@@ -226,15 +250,3 @@ _NUMBERS = (
     "A_N",
     "F_N",
 )
-
-
-def listed(names: Iterable[str], most: int) -> str:
-    """``fox, owl``; of more than ``most`` the first, as in ``fox, owl and 30 more``."""
-    every = list(names)
-    rest = f" and {len(every) - most} more" if len(every) > most else ""
-    return ", ".join(every[:most]) + rest
-
-
-def counted(n: int, singular: str, plural: str | None = None) -> str:
-    """``1 photo``, ``2 photos``."""
-    return f"{n} {singular if n == 1 else plural or singular + 's'}"

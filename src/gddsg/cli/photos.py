@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
@@ -15,19 +15,22 @@ import typer
 from rich.text import Text
 
 from gddsg.cli.console import (
+    GAP,
     AsJson,
     Commands,
     busy,
     counted,
+    end_of,
     err,
-    listed,
     out,
     print_csv,
     print_json,
     print_table,
     progress_bar,
+    table_width,
 )
 from gddsg.cli.streams import work_is_done
+from gddsg.wording import joined
 
 if TYPE_CHECKING:  # the heavy parts are imported by the commands that need them, so that --help comes at once
     from gddsg.core.model import Model
@@ -42,7 +45,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="A classifier of photos that takes new classes for years and never has to be retrained.",
-    epilog="Examples:  gddsg learn animals.gddsg photos/   ·   gddsg predict animals.gddsg garden.jpg   ·   gddsg demo",
+    epilog="Examples:  gddsg learn animals.gddsg photos/   ·   gddsg predict animals.gddsg garden.jpg   ·   gddsg demo"
+    "\n\nEnvironment:  GDDSG_CACHE names the folder where features of photos are kept (gddsg cache --help tells more).",
 )
 
 ModelFile = Annotated[Path, typer.Argument(help="Model file.", metavar="MODEL")]
@@ -61,7 +65,8 @@ Reject = Annotated[
     ),
 ]
 TrustedBackbone = Annotated[
-    str | None, typer.Option(help="Backbone that the model may use, if it is not part of this package; asked once.")
+    str | None,
+    typer.Option(help="Backbone of the model, if it is not part of this package: to agree to it, or its folder now."),
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, … (a GPU if there is one).")]
 
@@ -94,7 +99,7 @@ def learn(
         str | None,
         typer.Option(
             help="For a new model, instead of a quality: efficientnet-lite0, vit-b16, hf:NAME, hf:FOLDER, timm:NAME, … "
-            "at another size as NAME@288, several side by side as NAME+NAME."
+            "at another size as NAME@288, several side by side as NAME+NAME. For an old one: its folder now, hf:FOLDER."
         ),
     ] = None,
     quality: Annotated[
@@ -127,7 +132,7 @@ def learn(
     for what, newcomers in (("New:", True), ("More of:", False)):
         named = [f"{label} ({n})" for label, n in report.learnt.items() if (label in report.new_classes) == newcomers]
         if named:
-            out.print(f"  {what} {listed(named, _SHOWN)}")
+            out.print(f"  {what} {joined(named[:_SHOWN], len(named))}")
     if report.known:
         left_out = "was left out" if report.known == 1 else "were left out"
         out.print(f"{counted(report.known, 'photo')} had been learnt before and {left_out}.")
@@ -155,16 +160,20 @@ def predict(
     device: Device = None,
 ) -> None:
     """Say what is on photos."""
+    if as_json and as_csv:
+        raise typer.BadParameter("--json and --csv exclude each other; name one of them.")
     with _classifier(model, backbone, device) as classifier, _embedding(classifier, "Predicting") as progress:
         found = classifier.predict(*images, top=top, reject=reject, strict=strict, progress=progress)
     if as_json:
-        print_json([asdict(one) for one in found])
+        print_json({"predictions": [asdict(one) for one in found], "skipped": [asdict(one) for one in found.skipped]})
     elif as_csv:
         rows = [[one.name, one.label, f"{one.probability:.4f}", f"{one.novelty:.4f}"] for one in found]
         print_csv([["photo", "label", "probability", "novelty"], *rows])
-    else:
-        print_table(("photo", "label", "probability", "others"), map(_prediction_row, found))
+    elif found:
+        _print_predictions(found)
     _print_skipped(found.skipped)
+    if not found:
+        raise typer.Exit(1)
 
 
 @app.command(epilog="Examples:  gddsg evaluate animals.gddsg test/   ·   gddsg evaluate animals.gddsg --cross photos/")
@@ -421,13 +430,20 @@ def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Delete all features.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show or clear the features of photos that were embedded before."""
+    """Show or clear the features of photos that were embedded before.
+
+    They are in your cache folder, or where the variable GDDSG_CACHE says, and
+    take up to 4096 MB, or what GDDSG_CACHE_MB says; the oldest go first.
+    """
     from gddsg.backbones.feature_cache import FeatureCache
+    from gddsg.errors import DataError
 
     with FeatureCache() as features:
         sizes = features.sizes()
+        deleted = features.clear() if clear else 0
+        if features.trouble:
+            raise DataError(f"The cache does not work: {features.trouble}")
         if clear:
-            deleted = features.clear()
             work_is_done()
             out.print(f"Deleted {counted(deleted, 'vector')} from {features.path}.")
         elif as_json:
@@ -436,8 +452,6 @@ def cache(
             for size in sizes:
                 out.print(f"{size.backbone}: {counted(size.vectors, 'vector')}, {size.size / 1e6:.1f} MB")
             out.print(f"{counted(sum(s.vectors for s in sizes), 'vector')} in {features.path}")
-        if features.trouble:
-            err.print(f"The cache does not work: {features.trouble}")
 
 
 # Helpers.
@@ -488,10 +502,23 @@ def _embedding(classifier: PhotoClassifier, then: str) -> Iterator[Any]:
         yield None if update is None else tell
 
 
-def _prediction_row(one: PhotoPrediction) -> tuple[str, ...]:
-    taken = not one.rejected
-    others = "  ".join(f"{label} {100 * p:.1f} %" for label, p in one.top[1 if taken else 0 :])
-    return one.name, one.label, f"{100 * one.probability:.1f} %" if taken else "", others
+def _print_predictions(predictions: Iterable[PhotoPrediction]) -> None:
+    """A line a photo; where the terminal is too narrow, a line a class, and paths without their beginning."""
+    headings = ("photo", "label", "probability", "others")
+    found = [(one.name, _named_classes(one)) for one in predictions]
+    wide = [(name, *first, "  ".join(" ".join(other) for other in others)) for name, (first, *others) in found]
+    if table_width(headings, wide) <= out.width:
+        print_table(headings, wide)
+        return
+    narrow = [(name if k == 0 else "", *cells) for name, classes in found for k, cells in enumerate(classes)]
+    room = out.width - table_width(headings[1:3], (cells for _, *cells in narrow)) - GAP
+    print_table(headings[:3], ((end_of(name, room), *cells) for name, *cells in narrow))
+
+
+def _named_classes(one: PhotoPrediction) -> list[tuple[str, str]]:
+    """Label and probability: what the photo is taken for, then the others."""
+    classes = [(label, f"{100 * p:.1f} %") for label, p in one.top]
+    return [(one.label, ""), *classes] if one.rejected else classes
 
 
 def _print_evaluation(found: PhotoEvaluation, note: str) -> None:
@@ -516,6 +543,8 @@ def _print_evaluation(found: PhotoEvaluation, note: str) -> None:
         out.print("Most often confused:")
         for truth, taken_for, times in found.confusions[:_SHOWN]:
             out.print(f"  {truth} taken for {taken_for}: {'once' if times == 1 else f'{times} times'}")
+        if len(found.confusions) > _SHOWN:
+            out.print(f"  … and {counted(len(found.confusions) - _SHOWN, 'more pair')} (--json lists all)")
 
 
 def _warn_of_learnt(found: PhotoEvaluation) -> str:

@@ -10,6 +10,7 @@ from gddsg.core.grouping import ClassGroups
 from gddsg.core.label import Label
 from gddsg.core.predictor import Features, Predictor
 from gddsg.core.similarity_graph import SimilarityGraph
+from gddsg.wording import counted
 
 _RIVALS = 5
 
@@ -46,7 +47,7 @@ class Explanation:
     def __str__(self) -> str:
         lines = [
             f"{self.label}: probability {self.probability:.2f}, group {self.group} "
-            f"(probability {self.group_probabilities[self.group]:.2f}, {len(self.group_members)} classes)"
+            f"(probability {self.group_probabilities[self.group]:.2f}, {counted(len(self.group_members), 'class')})"
         ]
         for rival in self.rivals:
             where = "same group" if rival.group == self.group else f"group {rival.group}"

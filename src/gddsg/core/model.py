@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gddsg.core.backbone_identity import same_backbone
 from gddsg.core.canonical_order import by_content
 from gddsg.core.class_card import ClassCard, SampleIds
 from gddsg.core.decision import DecisionMode
@@ -26,6 +27,7 @@ from gddsg.core.projection import project
 from gddsg.core.similarity_graph import Distance, SimilarityGraph, similarity_graph
 from gddsg.core.transform import signed_root
 from gddsg.errors import InputError, UnknownClassError
+from gddsg.wording import counted, listed, similar_names
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Settings:
     distance : str
         Between class centroids, for the similarity graph: ``"cosine"`` or ``"euclidean"``.
     backbone : str or None
-        Fingerprint of what made the features; saved, and models of different backbones do not merge.
+        Name and fingerprint of what made the features; saved, and models of different backbones do not merge.
     seed : int
         Of the random projection.
     """
@@ -304,15 +306,28 @@ class Model:
         object.__setattr__(other, "derived", self.derived)  # nothing that follows from cards depends on these two
         return other
 
+    def of_backbone(self, backbone: str) -> Model:
+        """The same cards, and all that follows from them, with another name for the same backbone."""
+        if backbone == self.settings.backbone:
+            return self
+        return Model(replace(self.settings, backbone=backbone), self.cards, self.arrival_groups, self.derived)
+
     def _require(self, label: Label) -> None:
-        if not isinstance(label, Hashable) or label not in self.cards:
-            some = ", ".join(repr(k) for k in self.labels[:10]) or "none yet"
-            raise UnknownClassError(f"The class {label!r} is not in this model. Its {len(self.cards)} classes: {some}.")
+        if isinstance(label, Hashable) and label in self.cards:
+            return
+        names = {str(known): known for known in self.labels}
+        meant = " or ".join(repr(names[name]) for name in similar_names(str(label), names))
+        raise UnknownClassError(
+            f"The class {label!r} is not in this model.{f' Did you mean {meant}?' if meant else ''} It has "
+            + (f"{counted(len(names), 'class')}: {listed(self.labels)}." if names else "no classes yet.")
+        )
 
     def _check_mergeable(self, other: Model) -> None:
         pairs: dict[str, tuple[Any, Any]] = {
             name: (getattr(self.settings, name), getattr(other.settings, name)) for name in _SAME_TO_MERGE
         }
+        if same_backbone(*pairs["backbone"]):
+            del pairs["backbone"]
         if self.cards and other.cards:
             pairs["number of features"] = (self.feature_dim, other.feature_dim)
             pairs["type of labels"] = (type(self.labels[0]).__name__, type(other.labels[0]).__name__)
@@ -323,7 +338,8 @@ class Model:
         shared = sum(sample in known for sample in other.label_samples())
         if shared:
             raise InputError(
-                f"{shared} samples were learnt by both models and would count twice. "
+                f"{counted(shared, 'sample')} {'was' if shared == 1 else 'were'} learnt by both models and would count "
+                "twice. "
                 "Merge models of different samples; a model that holds all of the other's needs no merging."
             )
 

@@ -18,6 +18,7 @@ from gddsg.data.images import Images
 from gddsg.data.photo import Photo
 from gddsg.data.reading import is_file
 from gddsg.errors import DataError, InputError
+from gddsg.wording import counted
 
 __all__ = [
     "Dataset",
@@ -274,7 +275,8 @@ def refuse_missing(title: str, photos: tuple[Photo, ...]) -> None:
     missing = [photo for photo in photos if photo.path is None or not is_file(photo.path)]
     if missing or not photos:
         first = f", the first is {missing[0].name!r}" if missing else ""
+        are = "is" if len(missing) == 1 else "are"
         raise DataError(
-            f"{title}: {len(missing)} of {len(photos)} photos are missing{first}. Expected the complete data set; "
-            "unpack the archive again, or call with download=True after deleting what is there."
+            f"{title}: {len(missing)} of {counted(len(photos), 'photo')} {are} missing{first}. Expected the complete "
+            "data set; unpack the archive again, or call with download=True after deleting what is there."
         )

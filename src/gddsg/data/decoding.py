@@ -179,6 +179,9 @@ def _telling_of_faults() -> Iterator[None]:
         raise
     except UnidentifiedImageError as error:
         raise PhotoError("not an image of a known format") from error
+    except Image.DecompressionBombError as error:  # Pillow refuses as much as we do, before we have seen the size
+        numbers = re.findall(r"\d+", str(error))
+        raise _too_many_pixels(f"{int(numbers[0]):,}" if numbers else "more than Pillow opens") from error
     except MemoryError as error:
         raise PhotoError("there is not enough memory to decode it; make a smaller copy of it") from error
     except Exception as error:
@@ -232,6 +235,10 @@ def _refuse_large(image: ImageFile, needed: int) -> None:
         )
 
 
+def _too_many_pixels(how_many: str) -> PhotoError:
+    return PhotoError(f"too many pixels ({how_many}), at most {MAX_PIXELS:,} are decoded; make a smaller copy of it")
+
+
 def _refuse_large_icons(content: bytes) -> None:
     """An icon has at most 256 × 256 pixels, but the PNG or bitmap in it may claim any size."""
     if not content.startswith(b"\0\0\1\0"):
@@ -252,7 +259,7 @@ def _decoded_bytes(image: ImageFile, content: bytes, at_least: int) -> int:
     """Estimate the memory, after telling the decoder to give no more than is useful where it can."""
     pixels = image.width * image.height
     if pixels > MAX_PIXELS:
-        raise PhotoError(f"{image.width} × {image.height} pixels; at most {MAX_PIXELS} are decoded")
+        raise _too_many_pixels(f"{image.width} × {image.height}")
     own = _jpeg_bytes(image, content)
     width, height = _shrink(image, content, at_least)
     factor = _factor((width, height), at_least)

@@ -16,6 +16,7 @@ from gddsg.data.dataset import FeatureDataset
 from gddsg.data.reading import plain_size
 from gddsg.errors import DataError
 from gddsg.files import replacing
+from gddsg.wording import counted
 
 __all__ = ["check_feature_path", "feature_file", "write_feature_file"]
 
@@ -258,13 +259,13 @@ def _check_features(features: NDArray[Any], name: str) -> None:
 
 def _check_labels(labels: NDArray[Any], name: str, n: int, classes: tuple[str, ...]) -> None:
     if labels.shape != (n,):
-        raise DataError(f"{name} have the shape {labels.shape}, but there are {n} rows of features.")
+        raise DataError(f"{name} have the shape {labels.shape}, and the features {counted(n, 'row')}.")
     if labels.dtype.kind == "U":
         strangers = sorted(set(labels.tolist()) - set(classes))
         if strangers:
-            raise DataError(f"{name} name {strangers[0]!r}, which is not among the {len(classes)} classes.")
+            raise DataError(f"{name} name {strangers[0]!r}, which is not among the class names.")
     elif labels.dtype.kind not in "iu":
         raise DataError(f"{name} are of type {labels.dtype}, neither whole numbers nor names.")
     elif labels.min() < 0 or labels.max() >= len(classes):
-        span = f"from {labels.min()} to {labels.max()}"
-        raise DataError(f"{name} run {span}; for {len(classes)} classes they go from 0 to {len(classes) - 1}.")
+        span, expected = f"from {labels.min()} to {labels.max()}", counted(len(classes), "class")
+        raise DataError(f"{name} run {span}; for {expected} they go from 0 to {len(classes) - 1}.")

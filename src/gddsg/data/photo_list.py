@@ -22,6 +22,7 @@ from gddsg.data.dataset import (
 from gddsg.data.photo import Photo
 from gddsg.data.reading import is_file, read_plain
 from gddsg.errors import DataError
+from gddsg.wording import counted
 
 __all__ = ["listed_photos", "photo_list"]
 
@@ -91,7 +92,8 @@ def _present(source: Path, rows: list[_Row]) -> tuple[list[_Row], tuple[Skipped,
     skipped = tuple(Skipped(str(row.path), f"no such file (line {row.line})") for row in rows if row not in kept)
     if not present:
         raise DataError(
-            f"{source}: none of the {len(rows)} photos exists; the first is expected at {str(rows[0].path)!r}. "
+            f"{source}: it names {counted(len(rows), 'photo')}, and none exists; the first is expected at "
+            f"{str(rows[0].path)!r}. "
             "Paths must be absolute or relative to the folder of the list."
         )
     return present, skipped
@@ -116,7 +118,7 @@ def _rows(source: Path, case_sensitive: bool) -> list[_Row]:
 
 def _row(source: Path, line: int, names: list[str], values: list[str]) -> _Row:
     if len(values) != len(names):
-        fault = f"{len(values)} values, but the header has {len(names)} columns"
+        fault = f"{counted(len(values), 'value')}, but the header has {counted(len(names), 'column')}"
         raise _bad(source, line, f'{fault}; put values that contain the separator in "double quotes"')
     cells = dict(zip(names, values, strict=True))
     path, label = cells["path"].strip(), clean_label(cells["label"])

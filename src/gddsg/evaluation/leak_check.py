@@ -23,6 +23,7 @@ from gddsg.data.dataset import Dataset, FeatureDataset, InputDataset
 from gddsg.data.stream import Stream, class_stream, own_labels, own_rows, task_sizes
 from gddsg.errors import InputError
 from gddsg.evaluation.protocol import HONEST, Labels, Protocol, TestPool, shuffled_pool
+from gddsg.wording import counted
 
 _ALONE = 48
 _LEFT_OUT = 0.1
@@ -52,7 +53,7 @@ class LeakReport:
     def __str__(self) -> str:
         if not self.leaks:
             return "No leak found."
-        found = ", ".join(f"{what} ({count} predictions)" for what, count in self.changed.items() if count)
+        found = ", ".join(f"{what} ({counted(count, 'prediction')})" for what, count in self.changed.items() if count)
         return f"Predictions depend on what must not matter: {found}."
 
 

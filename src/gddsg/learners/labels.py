@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gddsg.core.label import Label, checked_label
 from gddsg.errors import InputError
+from gddsg.wording import counted
 
 
 def checked_labels(y: Any, n: int, known: Sequence[Label]) -> list[Label]:
@@ -32,7 +33,8 @@ def checked_labels(y: Any, n: int, known: Sequence[Label]) -> list[Label]:
         raise InputError("requires y to be passed, but the target y is None. Give one label for every row of X.")
     labels = _python_labels(y)
     if len(labels) != n:
-        raise InputError(f"X has inconsistent numbers of samples: {n} rows, but {len(labels)} labels in y.")
+        rows, given = counted(n, "row"), counted(len(labels), "label")
+        raise InputError(f"X has inconsistent numbers of samples: {rows}, but {given} in y.")
     kinds = {type(label) for label in (*labels, *known)}
     if len(kinds) > 1:
         names = " and ".join(sorted(kind.__name__ for kind in kinds))
@@ -49,7 +51,7 @@ def _python_labels(y: Any) -> list[Label]:
     missing = sum(_is_missing(label) for label in labels)
     if missing:
         raise InputError(
-            f"{missing} rows have no label (NaN, infinity or None). Label or drop them.\n"
+            f"{counted(missing, 'row')} without a label (NaN, infinity or None). Label or drop such rows.\n"
             "Expected one label a row, all int or all str."
         )
     _refuse_merged(array)
@@ -94,7 +96,8 @@ def checked_ids(sample_ids: Any, n: int) -> NDArray[np.uint64]:
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"A sample id is no whole number from 0 to 2^64 - 1 ({error}). Hash its name, say.") from error
     if len(array) != n:
-        raise InputError(f"{len(array)} sample ids were given for {n} rows. Give one for every row, or none at all.")
+        given, rows = counted(len(array), "sample id"), counted(n, "row")
+        raise InputError(f"There are {rows} and {given}. Give one id for every row, or none at all.")
     return array
 
 

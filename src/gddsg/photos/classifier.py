@@ -54,7 +54,8 @@ class PhotoClassifier:
     path : str or path-like
         Of the model file; :meth:`learn` creates it.
     backbone : str or None
-        Name for a new model, see :func:`gddsg.backbones.load_backbone`; a model that exists knows its own.
+        Name for a new model, see :func:`gddsg.backbones.load_backbone`. A model that exists knows its own; where the
+        folder of it has moved, ``hf:FOLDER`` says where it is now, and :meth:`learn` makes the model remember that.
     device : str or None
         Torch device of the backbone; a GPU if there is one, unless named.
     cache : FeatureCache or None
@@ -297,7 +298,7 @@ class PhotoClassifier:
     ) -> EmbeddedPhotos:
         embedded = self._backbone.embed(listing, model, self.cache, progress)
         if strict:
-            refuse_skipped(embedded.skipped, "{} files cannot be used")
+            refuse_skipped(embedded.skipped, "{} cannot be used")
         return embedded
 
     # ---------------------------------------------------------------- other changes

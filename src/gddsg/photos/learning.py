@@ -13,12 +13,13 @@ from gddsg.data.dataset import refuse_case_twins
 from gddsg.data.photo import Photo
 from gddsg.learners.labels import checked_labels
 from gddsg.photos.embedding import EmbeddedPhotos
+from gddsg.photos.naming import refuse_new_class
 from gddsg.photos.reports import LearnReport
 from gddsg.photos.sorting import SortedPhotos
 
 
 def check_labels(photos: Sequence[Photo], model: Model, case_sensitive: bool) -> None:
-    """Refuse labels that do not go with the classes a model has.
+    """Refuse labels that do not go with the classes a model has, or that no class can have.
 
     Parameters
     ----------
@@ -29,6 +30,7 @@ def check_labels(photos: Sequence[Photo], model: Model, case_sensitive: bool) ->
     case_sensitive : bool
         Whether classes may differ only in upper and lower case.
     """
+    refuse_new_class(photos, model.cards)
     labels = [photo.label for photo in photos]
     checked_labels(labels, len(labels), model.labels)
     refuse_case_twins(labels, case_sensitive, [str(label) for label in model.labels])

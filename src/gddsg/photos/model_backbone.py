@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from gddsg.backbones import load_backbone, require_device, resolve_name, spell_out
 from gddsg.backbones.base import Array, Backbone
 from gddsg.backbones.feature_cache import FeatureCache
+from gddsg.backbones.folders import means_folder, with_whole_path
 from gddsg.backbones.trust import is_trusted, trust
+from gddsg.core.backbone_identity import same_backbone
 from gddsg.core.feature_range import usable_features
 from gddsg.core.once import Lazy, Once
 from gddsg.data.dataset import PhotoListing
@@ -38,7 +40,8 @@ class ModelBackbone:
     path : Path
         Of the model file, for messages.
     wanted : str or None
-        Name of the backbone that the user asks for; a model that exists knows its own.
+        Name of the backbone that the user asks for. A model that exists knows its own, and takes no other but the same
+        one in a folder elsewhere.
     device : str or None
         Torch device; a GPU if there is one, unless named.
     ask : callable or None
@@ -124,13 +127,13 @@ class ModelBackbone:
             The model in the file.
         """
         self.require_trust(model)
-        name, _, fingerprint = self.identify(model).rpartition("@")
-        backbone = self._load_named(name)
+        name, _, fingerprint = self._identity(model).rpartition("@")
+        backbone = self._load_named(self._wanted or name)
         if backbone.fingerprint != fingerprint:
             raise BackboneError(
-                f"{self._path} was learnt with the backbone {name} of fingerprint {fingerprint}, but what is installed "
-                f"under that name has {backbone.fingerprint}: other weights or preprocessing, so its features do not "
-                "fit. Install the version the model was learnt with, or learn the photos into a new model file."
+                f"{self._path} was learnt with the backbone {name} of fingerprint {fingerprint}, but {backbone.name} "
+                f"has {backbone.fingerprint} here: other weights or preprocessing, so its features do not fit. "
+                "Install or name the version the model was learnt with, or learn the photos into a new model file."
             )
         return backbone
 
@@ -152,7 +155,7 @@ class ModelBackbone:
         model : Model or Answers
             The model in the file.
         """
-        name = spell_out(self.identify(model).rpartition("@")[0])
+        name = spell_out(self._identity(model).rpartition("@")[0])
         if self._wanted is not None or self._peek(name) is not None or self._agreed == name or is_trusted(name):
             return
         name = resolve_name(name)
@@ -163,17 +166,26 @@ class ModelBackbone:
         raise BackboneError(
             f"{self._path} asks for the backbone {name}, which is not part of this package. A model file from a "
             "stranger can name any backbone, so it has not been looked for. If you trust it, name it once yourself: "
-            f"--backbone {name}, or in Python PhotoClassifier({str(self._path)!r}, backbone={name!r})."
+            f"--backbone {name}, or in Python PhotoClassifier({str(self._path)!r}, backbone={name!r}). If it is in a "
+            "folder that is elsewhere now, name that: --backbone hf:FOLDER."
         )
 
     def identify(self, model: Model | Answers) -> str:
-        """``name@fingerprint`` of a model's backbone, without loading it; an error where photos do not go with it.
+        """``name@fingerprint`` of a model's backbone; an error where photos do not go with it.
+
+        It is loaded only where the user names another folder for it: then its fingerprint has to be that of the model,
+        and its name is that of the folder.
 
         Parameters
         ----------
         model : Model or Answers
             The model in the file.
         """
+        identity = self._identity(model)
+        return self.load(model).identity if self._is_elsewhere(identity) else identity
+
+    def _identity(self, model: Model | Answers) -> str:
+        """What the model says of its backbone, if that can be and the user asks for no other."""
         identity, wanted = model.backbone, self._wanted
         if identity is None:
             raise BackboneError(
@@ -183,9 +195,10 @@ class ModelBackbone:
         if not identity.isprintable() or len(identity) > _LONGEST_IDENTITY:
             raise BackboneError(f"{self._path} names a backbone that cannot be: {identity[:200]!r}. Do not use it.")
         name = identity.rpartition("@")[0]
-        if wanted is not None and resolve_name(wanted) != name:
+        if wanted is not None and resolve_name(wanted) != name and not means_folder(wanted):
+            note = ", which is no folder here" if wanted.startswith("hf:") else ""
             raise BackboneError(
-                f"{self._path} was learnt with the backbone {name}, and {wanted} was asked for. "
+                f"{self._path} was learnt with the backbone {name}, and {wanted} was asked for{note}. "
                 "Leave the backbone out, or learn into a new model file."
             )
         meant = [name] if self._quality is None else backbones_of(self._quality)
@@ -195,6 +208,12 @@ class ModelBackbone:
                 f"which means {' or '.join(meant)}. Leave the quality out, or learn into a new model file."
             )
         return identity
+
+    def _is_elsewhere(self, identity: str) -> bool:
+        """Whether the user names a folder for the backbone, and not the one that the model names."""
+        if self._wanted is None or not means_folder(self._wanted):
+            return False
+        return with_whole_path(self._wanted) != identity.rpartition("@")[0]
 
     def require_same(self, model: Model | Answers, identity: str | None) -> None:
         """Refuse a model of another backbone, which another process may have put in the place of the one before.
@@ -206,14 +225,14 @@ class ModelBackbone:
         identity : str or None
             ``name@fingerprint`` of the backbone that photos were embedded by.
         """
-        if model.backbone != identity:
+        if not same_backbone(model.backbone, identity):
             raise BackboneError(
                 f"{self._path} is now a model of the backbone {model.backbone}, and photos were embedded by "
                 f"{identity}. Nothing was changed; start again."
             )
 
     def _feature_dim(self, model: Model | Answers) -> int | None:
-        loaded = self._peek(self.identify(model).rpartition("@")[0])
+        loaded = self._peek(spell_out(self._wanted or self._identity(model).rpartition("@")[0]))
         return model.feature_dim if loaded is None else loaded.feature_dim
 
     def _peek(self, name: str) -> Backbone | None:

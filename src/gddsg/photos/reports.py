@@ -8,6 +8,7 @@ from typing import overload
 
 from gddsg.data.dataset import Skipped
 from gddsg.errors import DataError
+from gddsg.wording import counted
 
 _LISTED = 20
 _LONGEST_NAME = 40  # letters of a name in a printed table
@@ -281,10 +282,10 @@ def refuse_skipped(skipped: Sequence[Skipped], message: str) -> None:
     skipped : sequence of Skipped
         Files left out, and why.
     message : str
-        What follows from that, with ``{}`` for the number of files.
+        What follows from that, with ``{}`` for such as ``2 files``.
     """
     if skipped:
-        raise DataError(f"{message.format(len(skipped))}:\n{list_skipped(skipped)}")
+        raise DataError(f"{message.format(counted(len(skipped), 'file'))}:\n{list_skipped(skipped)}")
 
 
 def list_skipped(skipped: Sequence[Skipped]) -> str:

@@ -14,11 +14,12 @@ from gddsg.core.once import Lazy
 from gddsg.data.dataset import PhotoListing, clean_label
 from gddsg.data.image_folder import unlabelled_photos
 from gddsg.data.photo import Photo, content_key, identify_sample
-from gddsg.errors import DataError
+from gddsg.errors import DataError, InputError
 from gddsg.photos.correcting import AllBut, correct_model, find_class, list_samples, refuse_missing
 from gddsg.photos.embedding import EmbeddedPhotos
 from gddsg.photos.learning import check_labels, grow_model, report_learning
 from gddsg.photos.model_backbone import ModelBackbone, no_model
+from gddsg.photos.naming import refuse_new_name
 from gddsg.photos.reports import CorrectionReport, LearnReport, list_skipped, refuse_skipped
 from gddsg.photos.sorting import SortedPhotos, sort_photos
 from gddsg.photos.threads import Progress
@@ -88,8 +89,18 @@ class Teacher:
         """The model in the file, or an empty one to begin with; either goes with the backbone."""
         if model is None:
             return new()
-        self._backbone.identify(model)
-        return model
+        self._refuse_other_settings(model)
+        return model.of_backbone(self._backbone.identify(model))
+
+    def _refuse_other_settings(self, model: Model) -> None:
+        """Settings are chosen for a new model; who asks for others later would not get them."""
+        for name, wanted in self._settings.items():
+            found = getattr(model.settings, name, None)
+            if found != wanted:
+                raise InputError(
+                    f"{self._file.path} was made with {name}={found!r}, and {name}={wanted!r} was asked for. That "
+                    "cannot be changed later: leave it out, or learn into a new model file."
+                )
 
     def _new_model(self, listing: PhotoListing) -> Model:
         settings = Settings(**self._settings, backbone=self._backbone.load_new(listing.photos).identity)
@@ -112,6 +123,7 @@ class Teacher:
 
     def rename(self, old: str, new: str) -> None:
         """Give a class another name."""
+        refuse_new_name(old, new)
         self._change(lambda model: model.renamed(old, new))
 
     def correct(
@@ -174,5 +186,5 @@ class Teacher:
 def _sort(embedded: EmbeddedPhotos, model: Model, strict: bool) -> SortedPhotos:
     found = sort_photos(embedded, model.label_samples())
     if strict:
-        refuse_skipped(found.skipped, "Nothing was learnt, since {} files cannot be")
+        refuse_skipped(found.skipped, "Nothing was learnt, since {} cannot be")
     return found

@@ -22,6 +22,7 @@ from gddsg.core.label import Label
 from gddsg.core.similarity_graph import SimilarityGraph
 from gddsg.errors import InputError
 from gddsg.report.graph_layout import MARGIN, NARROWEST, Floats, Pair, placed
+from gddsg.wording import counted
 
 __all__ = ["CLOSEST", "COLOURS", "LETTER", "Drawing", "colour", "drawing_of", "text_colour"]
 
@@ -83,7 +84,7 @@ class Drawing:
     @property
     def title(self) -> str:
         """How many classes and groups there are."""
-        return f"Similarity graph: {_number(len(self.names), 'class')} in {_number(len(set(self.groups)), 'group')}"
+        return f"Similarity graph: {counted(len(self.names), 'class')} in {counted(len(set(self.groups)), 'group')}"
 
     @property
     def legend(self) -> str:
@@ -150,8 +151,9 @@ def _check(graph: SimilarityGraph, groups: ClassGroups) -> None:
         return
     stray = next((label for label in graph.labels if grouped.count(label) != 1), None)
     stray = next(label for label in grouped if label not in graph.labels) if stray is None else stray
-    message = f"Class {stray!r} is {grouped.count(stray)} times in the groups and "
-    message += f"{graph.labels.count(stray)} times in the graph, expected once in each; pass both from the same model."
+    message = f"Class {stray!r} is {counted(grouped.count(stray), 'time')} in the groups and "
+    message += f"{counted(graph.labels.count(stray), 'time')} in the graph, expected once in each; pass both from the "
+    message += "same model."
     raise InputError(message)
 
 
@@ -187,10 +189,6 @@ def _box(text: str) -> tuple[float, float]:
     """Width and height of a box around a text; capitals are wider than small letters, East Asian ones twice as wide."""
     letters = sum(2.0 if unicodedata.east_asian_width(c) in "WF" else 1.3 if c.isupper() else 1.0 for c in text)
     return letters * LETTER + 1.4, _BOX_HEIGHT
-
-
-def _number(n: int, thing: str) -> str:
-    return f"{n} {thing}" if n == 1 else f"{n} {thing}es" if thing.endswith("s") else f"{n} {thing}s"
 
 
 def colour(group: int) -> str:

@@ -13,7 +13,7 @@ from gddsg.report.benchmark.document import Figure, Picture
 from gddsg.report.benchmark.drawing import COLOURS, MARKERS, SOFT, WIDTH, new_figure, numbered_style, render
 from gddsg.report.benchmark.published import dataset_name
 from gddsg.report.benchmark.records import ClassGraph, Embedding, Floats
-from gddsg.report.benchmark.summary import counted
+from gddsg.wording import counted
 
 _SPARSE = 4  # as many lines a class can still be followed by eye
 _VECTOR_POINTS = 400

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from gddsg.report.benchmark.headlines import headlines
 from gddsg.report.benchmark.published import dataset_name
 from gddsg.report.benchmark.records import Measured, Records, Stream
-from gddsg.report.benchmark.summary import REFERENCE, Comparison, Contest, Entry, compare, counted
+from gddsg.report.benchmark.summary import REFERENCE, Comparison, Contest, Entry, compare
 from gddsg.report.benchmark.tables import ONCE, interval_text, plain, signed, with_interval
+from gddsg.wording import counted
 
 READING = (
     "A_N is the mean over all classes of the accuracy after the last task, in per cent; every class counts the same.",

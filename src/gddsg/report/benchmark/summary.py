@@ -30,6 +30,7 @@ from gddsg.evaluation.order_metrics import (
 )
 from gddsg.report.benchmark.published import DATASETS, dataset_name
 from gddsg.report.benchmark.records import HONEST, Floats, Stream
+from gddsg.wording import counted
 
 LEVEL = 0.95
 REFERENCE = "gddsg"
@@ -310,17 +311,6 @@ def compare(reference: Entry, other: Entry) -> Comparison | None:
         classes_won=0 if over_classes is None else over_classes.wins,
         classes=0 if over_classes is None else over_classes.wins + over_classes.ties + over_classes.losses,
     )
-
-
-def counted(n: int, thing: str) -> str:
-    """A number and what it counts.
-
-    Examples
-    --------
-    >>> counted(1, "class"), counted(2, "class"), counted(3, "task")
-    ('1 class', '2 classes', '3 tasks')
-    """
-    return f"{n} {thing}" if n == 1 else f"{n} {thing}es" if thing.endswith("s") else f"{n} {thing}s"
 
 
 def _setting(stream: Stream) -> Setting:

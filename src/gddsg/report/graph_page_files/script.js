@@ -7,7 +7,8 @@
   const nodes = Array.from(graph.querySelectorAll(".node"));
   const rows = Array.from(document.querySelectorAll("tbody tr"));
   const welcome = panel.textContent;
-  let pinned = -1;
+  const natural = graph.viewBox.baseVal.width, high = graph.viewBox.baseVal.height;
+  let pinned = -1, width = natural;
 
   const element = (tag, text) => {
     const made = document.createElement(tag);
@@ -54,7 +55,32 @@
     return line;
   };
 
+  // Seen from afar, boxes grow until their names can be read; those that have no room for it are small and nameless.
+  const letter = 13, readable = 10, most = 3000;  // of more boxes, room for all would take too long to find
+  const boxes = nodes.map((node) => {
+    const { width, height } = node.querySelector("rect");
+    return {
+      x: Number(node.dataset.x), y: Number(node.dataset.y), w: width.baseVal.value / 2, h: height.baseVal.value / 2,
+    };
+  });
+  const everyone = boxes.map((box, i) => i);
+  const growth = () => nodes.length > most ? 1 : Math.max(1, readable / letter * natural / width);
+  const meet = (a, b, mine, other) =>
+    Math.abs(a.x - b.x) < mine * a.w + other * b.w && Math.abs(a.y - b.y) < mine * a.h + other * b.h;
+  const withRoom = (wanted, spared) => {
+    const grow = growth(), named = [];
+    for (const i of wanted) {
+      const hides = (k, other) => k !== i && meet(boxes[i], boxes[k], grow, other);
+      if (grow === 1 || !(named.some((k) => hides(k, grow)) || spared.some((k) => hides(k, 0)))) named.push(i);
+    }
+    return new Set(named);
+  };
+  let atRest = new Set(everyone);
+  const label = (named) => nodes.forEach((node, i) => node.classList.toggle("small", !named.has(i)));
+
   const show = (i) => {
+    const some = hits();
+    label(i >= 0 ? withRoom([i, ...classes[i].alike], []) : some === null ? atRest : withRoom(some, []));
     graph.classList.toggle("focused", i >= 0);
     const alike = new Set(i < 0 ? [] : classes[i].alike);
     nodes.forEach((node, k) => {
@@ -92,7 +118,7 @@
   };
   search.addEventListener("input", () => {
     const some = hits();
-    pin(-1);
+    pin(-1);  // which names those that were found
     graph.classList.toggle("searching", some !== null);
     nodes.forEach((node, i) => node.classList.toggle("found", some !== null && some.includes(i)));
     const names = new Set((some || []).map((i) => classes[i].name));
@@ -107,8 +133,6 @@
     if (some && some.length) { pin(some[0]); reveal(some[0]); }
   });
 
-  const natural = graph.viewBox.baseVal.width;
-  let width = natural;
   const zoom = (wanted) => {
     const middle = [frame.scrollLeft + frame.clientWidth / 2, frame.scrollTop + frame.clientHeight / 2];
     const old = width;
@@ -116,12 +140,14 @@
     graph.style.width = width + "px";
     frame.scrollLeft = middle[0] * width / old - frame.clientWidth / 2;
     frame.scrollTop = middle[1] * width / old - frame.clientHeight / 2;
+    graph.style.setProperty("--grow", growth());
+    atRest = withRoom(everyone, everyone);
+    graph.append(...nodes.filter((node, i) => atRest.has(i)));  // what is drawn last lies on top
+    show(pinned);
   };
+  const fitted = () => Math.min(frame.clientWidth, (parseFloat(getComputedStyle(frame).maxHeight) - 2) * natural / high);
   find("smaller").addEventListener("click", () => zoom(width / 1.25));
   find("larger").addEventListener("click", () => zoom(width * 1.25));
-  find("fit").addEventListener("click", () => zoom(frame.clientWidth));
-  // a graph a little too wide is made to fit; a far larger one stays readable and starts at its middle
-  zoom(Math.min(Math.max(frame.clientWidth, 0.6 * natural), 1.3 * natural));
-  frame.scrollLeft = (frame.scrollWidth - frame.clientWidth) / 2;
-  frame.scrollTop = (frame.scrollHeight - frame.clientHeight) / 2;
+  find("fit").addEventListener("click", () => zoom(fitted()));
+  zoom(Math.min(fitted(), 1.3 * natural));
 })();
