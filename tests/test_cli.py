@@ -151,7 +151,7 @@ def test_sort_copies_photos_into_a_folder_a_class_and_may_be_repeated(learnt, gl
     found = run("sort", learnt, inbox, "--into", into)
     assert "Copied 4 photos into" in found.stdout
     assert "broken.png: not an image of a known format" in found.stderr
-    predicted = json.loads(run("predict", learnt, inbox, "--json").stdout)
+    predicted = json.loads(run("predict", learnt, inbox, "--json").stdout)["predictions"]
     expected = {(one["label"], one["name"].rpartition("/")[2]) for one in predicted}
     assert {(path.parent.name, path.name) for path in into.rglob("*") if path.is_file()} == expected
     assert len(list(inbox.iterdir())) == 5
@@ -301,7 +301,7 @@ def test_export_runs_in_onnx_runtime_alone(learnt, glyph_folder, tmp_path):
 def test_export_of_photos_as_the_readme_uses_it(learnt, glyph_folder, tmp_path, monkeypatch, capsys):
     """Its example names a photo, as large ones as cameras take; nothing of this package is imported by it."""
     said = run("export", learnt, "--onnx", tmp_path / "animals.onnx", "--photos").output
-    assert "photos of 224 × 224 pixels to probabilities; largest difference" in said
+    assert "photos of 288 × 288 pixels to probabilities; largest difference" in said
     readme = (Path(__file__).parents[1] / "README.md").read_text()
     (example,) = [code for code in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "onnxruntime" in code]
     assert "gddsg" not in example
@@ -311,7 +311,7 @@ def test_export_of_photos_as_the_readme_uses_it(learnt, glyph_folder, tmp_path, 
         glyph.save("garden.jpg", quality=95)
         exec(compile(example, "README.md", "exec"), {})
         label, probability = capsys.readouterr().out.split("\n")[0].rsplit(" ", 1)
-        (found,) = json.loads(run("predict", learnt, "garden.jpg", "--json").stdout)
+        (found,) = json.loads(run("predict", learnt, "garden.jpg", "--json").stdout)["predictions"]
         assert label == found["label"]
         assert float(probability) == pytest.approx(found["probability"], abs=2e-3)
 

@@ -3,13 +3,13 @@
 import pytest
 
 from gddsg.backbones import load_backbone
-from gddsg.backbones.folders import folder_of, with_whole_path
+from gddsg.backbones.folders import means_folder, with_whole_path
 from gddsg.errors import BackboneError
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    for name in ("net", "layers2", "home/net"):
+    for name in ("net", "layers2", "home/net", "net@288", "a+hf:b"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to("net")
@@ -28,6 +28,9 @@ def here(tmp_path, monkeypatch):
         ("hf:net/layers3", "net/layers3"),
         ("hf:layers2/", "layers2/"),
         ("hf:layers2//layers3", "layers2//layers3"),
+        ("hf:net@288", "net@288"),  # of the folder net the size, not the folder net@288
+        ("hf:net@288/", "net@288/"),
+        ("hf:net@288//layers2", "net@288//layers2"),
     ],
 )
 def test_folders_get_their_whole_path(here, name, whole):
@@ -39,7 +42,7 @@ def test_folders_get_their_whole_path(here, name, whole):
     "name", ["hf:google/vit", "hf:file", "hf:", "timm:net", "net", "efficientnet-lite0", "hf:~nobody/x", "hf:nul\0byte"]
 )
 def test_other_names_stay_as_they_are(here, name):
-    assert folder_of(name) is None
+    assert not means_folder(name)
     assert with_whole_path(name) == name
 
 

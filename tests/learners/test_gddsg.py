@@ -219,7 +219,7 @@ def test_forgetting_an_unknown_class_is_refused_and_changes_nothing(label):
 
 
 def test_an_unlearnt_model_has_nothing_to_forget():
-    with pytest.raises(UnknownClassError, match="none yet"):
+    with pytest.raises(UnknownClassError, match="no classes yet"):
         GDDSG().forget("c00")
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gddsg.backbones.names import PartName, split_name
+from gddsg.errors import BackboneError
 
 
 def means_folder(name: str) -> bool:
@@ -42,7 +43,7 @@ def _placed(network: str) -> str:
 def _is_read_as(network: str) -> bool:
     try:
         return split_name(network) == (PartName(network),)
-    except ValueError:
+    except BackboneError:
         return False
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import PathLike
 
+from gddsg.core.backbone_identity import same_backbone
 from gddsg.core.model import Model
 from gddsg.errors import DataError, InputError
 from gddsg.store import SharedModel, read_model
@@ -40,7 +41,7 @@ def _require_same_backbone(
 ) -> None:
     """Refuse models of two backbones and say how to learn models that can be merged."""
     name, other_name = ((one or "").rpartition("@")[0] for one in (backbone, other))
-    if name and other_name and name != other_name:
+    if name and other_name and name != other_name and not same_backbone(backbone, other):
         raise InputError(
             f"{path} was learnt with the backbone {name}, {other_path} with {other_name}; models can be merged only if "
             f"they have the same one. Learn one of them again, into a new file, with the other's: --backbone {name}, "
