@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import zlib
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -443,3 +443,35 @@ def test_predictions_on_80_columns(home):
     heading, row = run("predict", "m.gddsg", folder).stdout.splitlines()  # in a pipe there is room for all
     assert heading.split() == ["photo", "label", "probability", "others"]
     assert row.startswith(str(folder / "photo.png"))
+
+
+def test_the_bar_says_what_comes_before_and_after_embedding(home, monkeypatch):
+    told = []
+
+    @contextmanager
+    def bar(what):
+        told.append((what, None))
+        yield lambda done, total, now: told.append((now, total))
+
+    monkeypatch.setattr("gddsg.cli.photos.progress_bar", bar)
+    write_photos(home / "more", {"yellow": ()}, n=2)
+    run("learn", "m.gddsg", "more")
+    run("predict", "m.gddsg", "fresh/red/0.png")
+    before, after = ("Looking at the photos", None), [("Learning", None), ("Predicting", None)]
+    assert told == [before, ("Embedding", 2), after[0], before, after[1]]
+
+
+def test_a_photo_that_was_seen_before_needs_neither_torch_nor_a_network(home):
+    run("predict", "m.gddsg", "fresh/red/0.png")
+    program = """
+import sys
+from gddsg.cli import app
+try:
+    app(["predict", "m.gddsg", "fresh/red/0.png", "--csv"])
+finally:
+    print(sorted({"torch", "sklearn", "scipy", "transformers"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=home, check=False)
+    _heading, row, imported = done.stdout.splitlines()
+    assert row.startswith("fresh/red/0.png,red,")
+    assert imported == "[]"
