@@ -127,3 +127,11 @@ def test_a_page_shows_what_its_script_recorded(page, record, script):
         pytest.skip(f"benchmarks/{script}.py has not been run yet")
     lines = import_module(f"benchmarks.{script}").page_lines(json.loads(path.read_text()))
     assert "\n".join(lines) in (ROOT / f"docs/{page}.md").read_text()
+
+
+def test_the_page_on_photos_shows_what_was_recorded():
+    records = [json.loads(line) for line in (ROOT / "benchmarks/records/quality.jsonl").read_text().splitlines()]
+    script, page = import_module("benchmarks.bench_quality"), (ROOT / "docs/photos.md").read_text()
+    for lines in (script.quality_lines(records), script.shrunk_lines(records)):
+        assert len(lines) > 3
+        assert "\n".join(lines) in page

@@ -45,6 +45,19 @@ def test_a_small_image_is_used_whole():
     np.testing.assert_array_equal(cropped, whole)
 
 
+@pytest.mark.parametrize("side", [30, 60, 90])
+def test_another_size_sees_the_same_part_of_every_image(side):
+    own = Preprocess((60, 60), crop=0.5)
+    for width in (50, 60, 80, 200):
+        image = stripes(width, width)
+        assert own.at(side)._box(image.size) == own._box(image.size)
+        assert own.at(side)(image).shape == (3, side, side)
+    assert own.at(60) is own
+    assert own.at(side).useful_side == 4 * side
+    assert (fingerprint(own.at(side), []) == fingerprint(own, [])) == (side == 60)
+    assert fingerprint(own.at(30), []) != fingerprint(Preprocess((30, 30), crop=0.5), [])
+
+
 def test_squashing_uses_the_whole_image():
     out = Preprocess((10, 10), squash=True)(stripes(300, 100))[0] * 255
     assert out[:, 0].mean() < 20

@@ -6,7 +6,7 @@ import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,14 +79,16 @@ class Preprocess:
     size : tuple of int
         Height and width of the result.
     crop : float
-        Share of the image's shorter side (of both sides where ``squash``) that is used; images smaller than ``size``
-        have nothing to spare and are used whole.
+        Share of the image's shorter side (of both sides where ``squash``) that is used; small images have nothing to
+        spare and are used whole.
     squash : bool
         Resize the whole image to ``size``, whatever its shape, instead of cutting a centred part of that shape.
     mean, deviation : tuple of float
         Of the three channels, for pixels between 0 and 1.
     resample : Image.Resampling
         Pillow's filter.
+    whole_below : int or None
+        Pixels of the shorter side below which an image is small; those of ``size`` unless given.
     """
 
     size: tuple[int, int]
@@ -95,6 +97,7 @@ class Preprocess:
     mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
     deviation: tuple[float, float, float] = (1.0, 1.0, 1.0)
     resample: Image.Resampling = Image.Resampling.BICUBIC
+    whole_below: int | None = field(default=None, repr=False)  # fingerprints of those that have none are in use
 
     def __call__(self, image: Image.Image) -> Array:
         """``(3, height, width)`` of an RGB image."""
@@ -104,6 +107,12 @@ class Preprocess:
         pixels = np.asarray(small, dtype=np.float32).transpose(2, 0, 1) / 255
         mean, deviation = (np.array(part, dtype=np.float32)[:, None, None] for part in (self.mean, self.deviation))
         return np.ascontiguousarray((pixels - mean) / deviation)
+
+    def at(self, side: int) -> Preprocess:
+        """The same for an input of another height and width: of every image the part is used that was before."""
+        if self.size == (side, side):
+            return self
+        return replace(self, size=(side, side), whole_below=min(self.size))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -118,7 +127,8 @@ class Preprocess:
     def _box(self, size: tuple[int, int]) -> tuple[float, float, float, float]:
         """Left, top, right, bottom of the part that is used."""
         height, width = self.size
-        crop = self.crop if min(size) >= min(self.size) else 1.0
+        small = min(self.size) if self.whole_below is None else self.whole_below
+        crop = self.crop if min(size) >= small else 1.0
         if self.squash:
             cut = (size[0] * crop, size[1] * crop)
         else:
@@ -131,6 +141,8 @@ class Preprocess:
 def fingerprint(preprocess: Preprocess, parts: Iterable[bytes]) -> str:
     """Sixteen hexadecimal digits for the preprocessing and the bytes of the weights."""
     digest = hashlib.sha256(repr(preprocess).encode())
+    if preprocess.whole_below is not None:
+        digest.update(f"whole below {preprocess.whole_below}".encode())
     for part in parts:
         digest.update(part)
     return digest.hexdigest()[:16]

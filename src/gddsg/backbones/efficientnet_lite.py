@@ -66,7 +66,7 @@ class EfficientNetLite(Backbone):
         self.name = str(part)
         self._network = name, layers
         self.feature_dim = sum(widths[-layers:])
-        self.preprocess = _preprocess(size)
+        self.preprocess = _preprocess(name, size)
         self.fingerprint = fingerprint(self.preprocess, [weights, *layers_mark(layers)])
         self._expected = expected_features(name, weights, size)
         if device == "cpu":
@@ -171,20 +171,21 @@ def expected_features(name: str, weights: bytes, size: int) -> Array:
     network = features_module(name, weights)
     own = reference_features(name, EMBEDDED[name])
     assert own is not None  # every network has one
-    require_close(name, _features_of_the_picture(network, EMBEDDED[name]), own, TOLERANCE)
-    return _features_of_the_picture(network, size)
+    require_close(name, _features_of_the_picture(network, _preprocess(name, EMBEDDED[name])), own, TOLERANCE)
+    return _features_of_the_picture(network, _preprocess(name, size))
 
 
-def _features_of_the_picture(network: Any, size: int) -> Array:
+def _features_of_the_picture(network: Any, preprocess: Preprocess) -> Array:
     import torch
 
     with torch.inference_mode():
-        features = network(torch.from_numpy(_preprocess(size)(built_in_picture())[None]))
+        features = network(torch.from_numpy(preprocess(built_in_picture())[None]))
     return np.asarray(features[0].numpy(), dtype=np.float32)
 
 
-def _preprocess(size: int) -> Preprocess:
-    return Preprocess((size, size), crop=0.875, mean=(127 / 255,) * 3, deviation=(128 / 255,) * 3)
+def _preprocess(name: str, size: int) -> Preprocess:
+    own = (EMBEDDED[name], EMBEDDED[name])
+    return Preprocess(own, crop=0.875, mean=(127 / 255,) * 3, deviation=(128 / 255,) * 3).at(size)
 
 
 def _exported(name: str, weights: bytes, layers: int, size: int) -> bytes:

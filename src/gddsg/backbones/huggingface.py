@@ -10,7 +10,6 @@ import inspect
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -227,12 +226,12 @@ def _checked_preprocess(source: str, settings: Mapping[str, Any]) -> Preprocess:
 
 
 def _resized(preprocess: Preprocess, part: PartName) -> Preprocess:
-    """The same for images of another size, if one is asked for; the share of the image that is used stays."""
+    """The same for images of another size, if one is asked for."""
     if part.size is None:
         return preprocess
     if preprocess.size == (part.size, part.size):  # one backbone has one name
         raise BackboneError(f"{part.network} takes images of {part.size} pixels by itself. Leave @{part.size} out.")
-    return replace(preprocess, size=(part.size, part.size))
+    return preprocess.at(part.size)
 
 
 def preprocess_of(settings: Mapping[str, Any]) -> Preprocess:
