@@ -40,7 +40,7 @@ from gddsg.photos import embed_photos
 
 QUALITIES = ("fast", "good", "best")
 INPUTS = {"224": "efficientnet-lite0", "288": "efficientnet-lite0@288"}
-SIDES = (32, 48, 64, 80, 96, 128, 160, 192, 224, 256)
+SIDES = (32, 48, 64, 96, 128, 192)
 REPEATS, SPLITS = 3, 10
 NAMES = {"cub200": "CUB-200", "cub200_small": "CUB-200, 40 classes", "cifar100_small": "CIFAR-100, 50 photos a class"}
 

@@ -15,7 +15,7 @@ DEFAULT_QUALITY = "good"
 
 THUMBNAIL_SIDE = 64
 """Where the shorter side of most photos has fewer pixels than this, they are thumbnails: an input of 288 pixels does
-photos of birds good down to 48, at 32 they lose a little, and CIFAR-100 several points (docs/photos.md)."""
+photos of birds good down to 48, and at 32 no more (docs/photos.md)."""
 
 _FOR_PHOTOS: dict[str, str] = {
     "fast": "efficientnet-lite0",
