@@ -104,6 +104,7 @@ FORGERIES = {
     "it is a card": lambda header, rows: rows | {PREDICTOR: rows["str:class 0"]},
     "it is empty": lambda header, rows: rows | {PREDICTOR: b""},
     "the width is another": lambda header, rows: header["parameters"].update(projection_dim=17) or rows,
+    "the seed is a word": lambda header, rows: header["parameters"].update(seed="x") or rows,
     "the backbone is a number": lambda header, rows: header["parameters"].update(backbone=7) or rows,
     "there are no parameters": lambda header, rows: header.pop("parameters") and rows,
 }
@@ -123,3 +124,16 @@ def test_a_forged_card_is_refused_when_it_is_asked(path):
     answers = read_answers(path)
     with pytest.raises(ModelFileError, match="damaged"):
         answers.predictor.predict_log_proba(np.concatenate([samples()[0], samples(seed=5)[0]]))
+
+
+def test_a_file_that_asks_for_too_much_memory_is_refused(path, monkeypatch):
+    monkeypatch.setattr("gddsg.core.memory_limit.LARGEST_PREDICTOR", 1000)
+    with pytest.raises(ModelFileError, match="a model may take up to"):
+        read_answers(path)
+
+
+def test_what_could_not_be_read_again_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("gddsg.store.model_file.pack_predictor", lambda predictor: b"nonsense")
+    write_model(tmp_path / "m.gddsg", learnt())
+    assert PREDICTOR not in read_rows(tmp_path / "m.gddsg")[1]
+    assert isinstance(SharedModel(tmp_path / "m.gddsg").answering(), Model)

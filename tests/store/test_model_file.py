@@ -375,7 +375,7 @@ def resized(key, array, widths):
 
 def test_a_model_that_could_not_be_read_again_is_not_written(tmp_path, monkeypatch):
     model = learnt()
-    monkeypatch.setattr("gddsg.core.model.LARGEST_PREDICTOR", 1000)
+    monkeypatch.setattr("gddsg.core.memory_limit.LARGEST_PREDICTOR", 1000)
     with pytest.raises(InputError, match="GiB to predict"):
         write_model(tmp_path / "m", model)
     assert not list(tmp_path.iterdir())

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gddsg.core.card_format import MALFORMED, Array, pack, unpack
 from gddsg.core.coded_rows import CodedRows
 from gddsg.core.decision import DecisionMode
+from gddsg.core.memory_limit import check_memory
 from gddsg.core.novelty import Novelty
 from gddsg.core.once import Lazy
 from gddsg.core.own_scatter import OwnScatter
@@ -93,6 +94,8 @@ def unpack_predictor(
             return None
         arrays = {name: view.copy() for name, view in views.items()}  # each where products are quick and round alike
         _check(scalars, arrays, len(labels), projection_dim)
+        _require(type(seed) is int and 0 <= seed < 2**32, "its seed is none")
+        check_memory(arrays["means"].shape[1], projection_dim)
         return _unpacked(scalars, arrays, labels, factor, projection_dim, seed)
     except MALFORMED as error:
         raise InputError(

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 
 from gddsg.core.class_card import ClassCard
+from gddsg.core.coded_rows import CodedRows
 from gddsg.core.discriminant import READY_CLASSES
 from gddsg.core.grouping import ClassGroups
-from gddsg.core.kept_predictor import pack_predictor
+from gddsg.core.kept_predictor import pack_predictor, unpack_predictor
 from gddsg.core.label import Label, checked_label
-from gddsg.core.model import Model, Settings, check_memory
+from gddsg.core.memory_limit import check_memory
+from gddsg.core.model import Model, Settings
+from gddsg.core.transform import View
 from gddsg.errors import InputError, ModelFileError
 from gddsg.store.row_names import PREDICTOR, card_label, card_name
 from gddsg.store.rows_file import read_rows, write_rows
@@ -41,9 +44,15 @@ def _kept_predictor(model: Model) -> dict[str, bytes]:
     if not 0 < len(model.cards) <= READY_CLASSES or model.settings.identification != "evidence":
         return {}
     try:
-        return {PREDICTOR: pack_predictor(model.predictor)}
-    except (ArithmeticError, RuntimeError, ValueError):  # of a model that cannot answer: it is the cards that count
+        kept = pack_predictor(model.predictor)
+        unpack_predictor(kept, np.array(model.labels), _no_factor, model.settings.projection_dim, model.settings.seed)
+    except (ArithmeticError, RuntimeError, ValueError):  # what would be refused is not written: the cards count
         return {}
+    return {PREDICTOR: kept}
+
+
+def _no_factor(view: View, place: int) -> CodedRows:
+    raise NotImplementedError("Nothing is asked of it.")
 
 
 def read_model(path: str | PathLike[str]) -> Model:
