@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gddsg.core.array_eigen import array_eigen
 from gddsg.core.decompositions import symmetric_eigen
 
 _COLUMNS_AT_ONCE = 4096
@@ -100,7 +101,10 @@ def _slabs(parts: Sequence[Tensor]) -> Iterator[tuple[slice, Tensor]]:
 
 def _leading(gram: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     """The at most ``rank`` largest eigenvalues that stand above rounding, largest first, and their vectors."""
-    values, vectors = symmetric_eigen(gram)
+    if gram.is_cpu:  # where NumPy's routine takes two thirds of the time of torch's, for 4000 rows
+        values, vectors = map(torch.from_numpy, array_eigen(gram.numpy()))
+    else:
+        values, vectors = symmetric_eigen(gram)
     values, vectors = values.flip(0)[:rank], vectors.flip(1)[:, :rank]
     keep = values > _ROUNDING * values[:1]
     return values[keep], vectors[:, keep]
