@@ -45,6 +45,17 @@ def test_a_small_image_is_used_whole():
     np.testing.assert_array_equal(cropped, whole)
 
 
+@pytest.mark.parametrize("squash", [False, True])
+@pytest.mark.parametrize("side", [224, 260, 288])
+def test_an_image_of_any_size_has_a_part_that_lies_inside(side, squash):
+    preprocess = Preprocess((side, side), crop=0.875, squash=squash)
+    for width in range(1, 400):
+        for height in (width, width + 1, 3 * width):
+            left, top, right, bottom = preprocess._box((width, height))
+            assert 0 <= left < right <= width
+            assert 0 <= top < bottom <= height
+
+
 @pytest.mark.parametrize("side", [30, 60, 90])
 def test_another_size_sees_the_same_part_of_every_image(side):
     own = Preprocess((60, 60), crop=0.5)

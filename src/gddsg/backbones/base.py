@@ -133,7 +133,7 @@ class Preprocess:
             cut = (size[0] * crop, size[1] * crop)
         else:
             scale = crop * min(size[0] / width, size[1] / height)
-            cut = (width * scale, height * scale)
+            cut = (min(width * scale, size[0]), min(height * scale, size[1]))  # 29 / 224 * 224 is more than 29
         left, top = ((whole - part) / 2 for whole, part in zip(size, cut, strict=True))
         return left, top, left + cut[0], top + cut[1]
 
