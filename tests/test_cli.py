@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from PIL import Image
+from PIL import Image, ImageEnhance
 from typer.testing import CliRunner
 
 from gddsg import GDDSG
@@ -52,6 +52,33 @@ def model(learnt, tmp_path):
     path = tmp_path / "copy.gddsg"
     path.write_bytes(learnt.read_bytes())
     return path
+
+
+def test_near_copies_are_told_of_and_shown(glyph_folder, tmp_path):
+    photos, path = tmp_path / "photos", tmp_path / "m.gddsg"
+    for photo in (glyph_folder / "train").rglob("*.png"):
+        image, folder = Image.open(photo).convert("RGB"), photos / photo.parent.name
+        folder.mkdir(parents=True, exist_ok=True)
+        image.save(folder / photo.name)
+        for brightness in (0.94, 0.96, 0.98) if photo.parent.name == "digit 7" else ():
+            ImageEnhance.Brightness(image).enhance(brightness).save(folder / f"{photo.stem} {brightness}.bmp")
+    text = run("learn", path, photos, "--projection-dim", 200).output.replace("\n", " ")
+    told = re.search(r"Near copies of other photos, .* weigh no more than one photo: .*digit 7 \((\d+)\)", text)
+    copies = int(told[1])
+    assert 40 <= copies <= 52
+    shown = {row["label"]: row for row in json.loads(run("inspect", path, "--json").stdout)["class_table"]}
+    assert (shown["digit 7"]["samples"], shown["digit 7"]["distinct"]) == (64, 64 - copies)
+    assert all(shown[label]["distinct"] >= 12 for label in CLASSES)
+    assert f"64 ({copies} near copies)" in run("inspect", path).output
+    # in parts, the copies first
+    parts = tmp_path / "parts.gddsg"
+    for kind in ("*.bmp", "*.png"):
+        for photo in sorted(photos.rglob(kind)):
+            (tmp_path / kind[2:] / photo.parent.name).mkdir(parents=True, exist_ok=True)
+            photo.rename(tmp_path / kind[2:] / photo.parent.name / photo.name)
+        run("learn", parts, tmp_path / kind[2:], "--projection-dim", 200)
+    again = {row["label"]: row for row in json.loads(run("inspect", parts, "--json").stdout)["class_table"]}
+    assert {label: row["distinct"] for label, row in again.items()} == {k: row["distinct"] for k, row in shown.items()}
 
 
 def test_help_names_every_command_and_shows_examples():

@@ -137,3 +137,21 @@ def test_what_could_not_be_read_again_is_not_kept(tmp_path, monkeypatch):
     write_model(tmp_path / "m.gddsg", learnt())
     assert PREDICTOR not in read_rows(tmp_path / "m.gddsg")[1]
     assert isinstance(SharedModel(tmp_path / "m.gddsg").answering(), Model)
+
+
+def test_a_file_with_near_copies_answers_like_the_model_in_it(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.normal(size=(20, 200)) + 1).repeat(4, 0).astype(np.float32)
+    y = [f"class {i}" for i in np.arange(4).repeat(20)]
+    model = Model(SETTINGS)
+    grown = model.plus(model.make_cards(torch.from_numpy(X), y, np.arange(len(y), dtype=np.uint64)))
+    assert [card.distinct for card in grown.cards.values()] == [5] * 4
+    write_model(tmp_path / "m", grown)
+    answers, read, tests = (
+        read_answers(tmp_path / "m"),
+        read_model(tmp_path / "m"),
+        np.abs(X + rng.normal(size=X.shape)),
+    )
+    found = [one.predictor.predict_log_proba(tests.astype(np.float32)) for one in (answers, read, grown)]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[1], found[2])

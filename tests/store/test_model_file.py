@@ -113,7 +113,7 @@ def test_the_file_says_what_it_always_said(tmp_path):
     assert header == {"model": "GDDSG", "parameters": asdict(SETTINGS), "n_features": 5, "arrival_groups": []}
     assert list(cards) == ["gddsg:predictor", *(f"str:{letter}" for letter in "abcdef")]
     with closing(sqlite3.connect(tmp_path / "m")) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT_VERSION,) == (3,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT_VERSION,) == (4,)
 
 
 # Files of format version 1, with the bytes as they were written then.

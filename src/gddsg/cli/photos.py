@@ -133,6 +133,12 @@ def learn(
         named = [f"{label} ({n})" for label, n in report.learnt.items() if (label in report.new_classes) == newcomers]
         if named:
             out.print(f"  {what} {joined(named[:_SHOWN], len(named))}")
+    if report.near_copies:
+        copies = [f"{label} ({n})" for label, n in report.near_copies.items()]
+        out.print(
+            "Near copies of other photos, such as bursts and mirrored or edited ones, weigh no more than one photo: "
+            f"{joined(copies[:_SHOWN], len(copies))}."
+        )
     if report.known:
         left_out = "was left out" if report.known == 1 else "were left out"
         out.print(f"{counted(report.known, 'photo')} had been learnt before and {left_out}.")
@@ -575,7 +581,9 @@ def _explain_cross(others: int) -> str:
 def _class_cells(row: dict[str, Any]) -> tuple[object, ...]:
     """A row of the table of classes as it is printed."""
     distance = "" if row["distance"] is None else f"{row['distance']:.3f}"
-    return row["label"], row["samples"], row["group"], row["closest"] or "", distance, row["look_alikes"]
+    copies = row["samples"] - row["distinct"]
+    samples = f"{row['samples']} ({counted(copies, 'near copy', 'near copies')})" if copies else row["samples"]
+    return row["label"], samples, row["group"], row["closest"] or "", distance, row["look_alikes"]
 
 
 def _class_rows(model: Model) -> list[dict[str, Any]]:
@@ -589,6 +597,7 @@ def _class_rows(model: Model) -> list[dict[str, Any]]:
             {
                 "label": label,
                 "samples": model.cards[label].count,
+                "distinct": model.cards[label].distinct,
                 "group": group_of[label],
                 "closest": closest,
                 "distance": distance,

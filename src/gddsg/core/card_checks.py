@@ -17,6 +17,7 @@ from torch import Tensor
 from gddsg.core.card_format import Array
 from gddsg.core.feature_range import LARGEST_FEATURE
 from gddsg.core.moments import CodedMoments
+from gddsg.core.near_copies import sorted_sketches
 
 LARGEST_COUNT = 2**40
 """Samples of a class: more than anybody will ever have, and far from what float64 counts exactly."""
@@ -44,16 +45,14 @@ def check_content(scalars: Mapping[str, Any], arrays: Mapping[str, Array]) -> No
             raise ValueError(f"some numbers of its {name} are not finite")
 
 
-def check_moments(
-    moments: Mapping[str, CodedMoments | None], unit_sum: Tensor, sample_ids: NDArray[np.uint64], rank: int
-) -> None:
+def check_moments(moments: Mapping[str, CodedMoments | None], unit_sum: Tensor, rank: int) -> None:
     """Raise ``ValueError`` unless counts, shapes and sizes go together; ``rank`` is the model's.
 
     Parameters
     ----------
     moments : mapping of str to CodedMoments or None
         ``root`` (or None), ``raw``, ``projected`` and ``held_out``.
-    unit_sum, sample_ids, rank : Tensor, ndarray, int
+    unit_sum, rank : Tensor, int
         See :class:`gddsg.core.class_card.ClassCard`.
     """
     raw, root = moments["raw"], moments["root"]
@@ -72,8 +71,23 @@ def check_moments(
         _check_sizes(view, LARGEST_FEATURE)
     for share in (learnt, judged):
         _check_sizes(share, _LARGEST_PROJECTED * raw.dim**0.5)
+
+
+def check_samples(count: int, sample_ids: NDArray[np.uint64], sketches: NDArray[np.uint64]) -> None:
+    """Raise ``ValueError`` unless what a card keeps of single samples goes with their number.
+
+    Parameters
+    ----------
+    count : int
+        Of the samples.
+    sample_ids, sketches : ndarray
+        See :class:`gddsg.core.class_card.ClassCard`.
+    """
     _require(sample_ids.ndim == 1 and sample_ids.dtype == np.uint64, "its sample ids are none")
-    _require(len(sample_ids) <= raw.count and bool((sample_ids[1:] > sample_ids[:-1]).all()), "its samples differ")
+    _require(len(sample_ids) <= count and bool((sample_ids[1:] > sample_ids[:-1]).all()), "its samples differ")
+    _require(sketches.dtype == np.uint64 and sketches.shape == (len(sketches), 2), "its sketches are none")
+    _require(len(sketches) <= count, "it has more sketches than samples")
+    _require(bool(np.array_equal(sketches, sorted_sketches(sketches))), "its sketches are in disorder")
 
 
 def _check_shapes(moments: CodedMoments, rank: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gddsg.core.card_checks import check_content, check_moments
+from gddsg.core.card_checks import check_content, check_moments, check_samples
 from gddsg.core.card_format import MALFORMED, Array, pack, unpack
 from gddsg.core.coded_rows import CodedRows
 from gddsg.core.content_hash import hash_bytes, hash_rows, is_held_out
 from gddsg.core.moments import CodedMoments, Moments
+from gddsg.core.near_copies import NO_SKETCHES, Sketches, count_distinct, sketch_samples, sorted_sketches
 from gddsg.core.transform import View, signed_root, unit
 from gddsg.errors import InputError
 
@@ -72,6 +74,8 @@ class ClassCard:
         Of the projected features h(x): of the learning share and of the held-out share.
     sample_ids : ndarray
         ``(≤ count,)`` uint64, sorted; ids of the samples that were given one, so that none is learnt twice.
+    sketches : ndarray
+        ``(≤ count, 2)`` uint64, sorted; of the samples that were given an id, to tell near copies by.
     key : int
         Hash of count and sums: what cards are ordered and picked by, whatever their classes are called.
     """
@@ -82,6 +86,7 @@ class ClassCard:
     projected: CodedMoments
     held_out: CodedMoments
     sample_ids: SampleIds = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    sketches: Sketches = field(default_factory=lambda: NO_SKETCHES)
     key: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -130,7 +135,28 @@ class ClassCard:
             projected=CodedMoments.of(projected[~held_out], ranks.projected),
             held_out=CodedMoments.of(projected[held_out], ranks.held_out),
             sample_ids=np.unique(np.empty(0, dtype=np.uint64) if sample_ids is None else sample_ids),
+            sketches=NO_SKETCHES if sample_ids is None else sketch_samples(features.cpu().numpy()),
         )
+
+    @cached_property
+    def distinct(self) -> int:
+        """Number of samples where near copies of each other count as one."""
+        return count_distinct(self.count, self.sketches)
+
+    @cached_property
+    def thinned(self) -> ClassCard:
+        """What the card says of its class, with no more weight than its distinct samples have."""
+        if self.distinct == self.count:
+            return self
+        share = self.distinct / self.count
+        counts = {name: max(round(part.count * share), min(part.count, 1)) for name, part in self._moments().items()}
+        thin: dict[str, Any] = {name: part.thinned(counts[name]) for name, part in self._moments().items()}
+        return ClassCard(self.unit_sum * share, **{"root": None, **thin})
+
+    def _moments(self) -> dict[str, CodedMoments]:
+        """Those that the card has, by name."""
+        found = {name: getattr(self, name) for name in _MOMENTS}
+        return {name: part for name, part in found.items() if part is not None}
 
     @property
     def count(self) -> int:
@@ -157,6 +183,7 @@ class ClassCard:
             projected=self.projected.merge(other.projected, ranks.projected),
             held_out=self.held_out.merge(other.held_out, ranks.held_out),
             sample_ids=np.union1d(self.sample_ids, other.sample_ids),
+            sketches=sorted_sketches(np.concatenate([self.sketches, other.sketches])),
         )
 
     def to_bytes(self) -> bytes:
@@ -171,7 +198,8 @@ class ClassCard:
             check_content(scalars, arrays)
             first = "count" in scalars  # format 1 had it beside those of the moments
             card = _unflatten_first(scalars, arrays, rank) if first else _unflatten(scalars, arrays)
-            check_moments({name: getattr(card, name) for name in _MOMENTS}, card.unit_sum, card.sample_ids, rank)
+            check_moments({name: getattr(card, name) for name in _MOMENTS}, card.unit_sum, rank)
+            check_samples(card.count, card.sample_ids, card.sketches)
             return card
         except MALFORMED as error:
             raise InputError(
@@ -188,22 +216,20 @@ class ClassCard:
 
 
 _MOMENTS = ("root", "raw", "projected", "held_out")
+_SAMPLES = ("sample_ids", "sketches")
 
 
 def _flatten(card: ClassCard) -> tuple[dict[str, float | int], dict[str, Array]]:
     scalars: dict[str, float | int] = {}
     arrays: dict[str, Array] = {"unit_sum": card.unit_sum.numpy()}
-    if len(card.sample_ids):
-        arrays["sample_ids"] = card.sample_ids
-    for name in _MOMENTS:
-        moments: CodedMoments | None = getattr(card, name)
-        if moments is not None:
-            scalars |= {f"{name}.count": moments.count, f"{name}.residual": moments.residual}
-            arrays |= {
-                f"{name}.total": moments.total.numpy(),
-                f"{name}.codes": moments.factor.codes,
-                f"{name}.scales": moments.factor.scales,
-            }
+    arrays |= {name: getattr(card, name) for name in _SAMPLES if len(getattr(card, name))}
+    for name, moments in card._moments().items():
+        scalars |= {f"{name}.count": moments.count, f"{name}.residual": moments.residual}
+        arrays |= {
+            f"{name}.total": moments.total.numpy(),
+            f"{name}.codes": moments.factor.codes,
+            f"{name}.scales": moments.factor.scales,
+        }
     return scalars, arrays
 
 
@@ -218,7 +244,7 @@ def _unflatten(scalars: dict[str, Any], views: dict[str, Array]) -> ClassCard:
         )
         for name in _held(scalars)
     }
-    return ClassCard(torch.from_numpy(arrays["unit_sum"]), **{"root": None, **moments, **_ids(arrays)})
+    return ClassCard(torch.from_numpy(arrays["unit_sum"]), **{"root": None, **moments, **_samples(arrays)})
 
 
 def _held(scalars: dict[str, Any]) -> list[str]:
@@ -244,8 +270,8 @@ def _unflatten_first(scalars: dict[str, Any], arrays: dict[str, Array], rank: in
         full = Moments(int(scalars[f"{name}.count"]), total, factor[: wanted[name]], residual)
         moments[name] = CodedMoments.coded(full)
     unit_sum = torch.from_numpy(arrays["unit_sum"].copy()).float()
-    return ClassCard(unit_sum, **{"root": None, **moments, **_ids(arrays)})
+    return ClassCard(unit_sum, **{"root": None, **moments, **_samples(arrays)})
 
 
-def _ids(arrays: dict[str, Array]) -> dict[str, SampleIds]:
-    return {"sample_ids": arrays["sample_ids"].copy()} if "sample_ids" in arrays else {}
+def _samples(arrays: dict[str, Array]) -> dict[str, Array]:
+    return {name: arrays[name].copy() for name in _SAMPLES if name in arrays}

@@ -53,6 +53,10 @@ class CodedRows:
         squares = np.einsum("ij,ij->i", self.codes, self.codes, dtype=np.int64)
         return float(np.square(self.scales, dtype=np.float64) @ squares)
 
+    def thinned(self, count: int, to: int) -> CodedRows:
+        """The scatter of fewer samples, ``to`` in place of ``count``, with the same covariance."""
+        return self if to == count else CodedRows(self.codes, self.scales * np.float32((to / count) ** 0.5))
+
     def floats(self) -> NDArray[np.float32]:
         """The rows ``(n_rows, dim)``."""
         rows: NDArray[np.float32] = self.codes.astype(np.float32) * self.scales[:, None]

@@ -147,7 +147,7 @@ class Model:
     def __post_init__(self) -> None:
         cards = {label: self.cards[label] for label in sorted(self.cards)}
         derived = Derived(
-            by_content(cards),
+            _counted(cards),
             grouping=self.settings.grouping,
             distance=self.settings.distance,
             arrived=self.arrival_groups,
@@ -244,7 +244,7 @@ class Model:
         grouping = self.settings.grouping
         if grouping not in ("arrival", "task") or not newcomers:
             return self.arrival_groups
-        graph = similarity_graph(by_content(cards), self.settings.distance)
+        graph = similarity_graph(_counted(cards), self.settings.distance)
         return groups_on_arrival(grouping, self.arrival_groups, graph, newcomers)
 
     def without(self, label: Label) -> Model:
@@ -376,3 +376,8 @@ class Model:
         if len(features) != 1:
             raise InputError(f"{len(features)} rows were given; explain takes one input at a time.")
         return explain(self.predictor, self.graph, self.groups, features)
+
+
+def _counted(cards: Mapping[Label, ClassCard]) -> dict[Label, ClassCard]:
+    """The cards in canonical order, near copies counted as one."""
+    return by_content({label: card.thinned for label, card in cards.items()})

@@ -200,6 +200,13 @@ class CodedMoments:
         """Trace of the scatter."""
         return self.factor.energy + self.residual
 
+    def thinned(self, count: int) -> CodedMoments:
+        """As if there had been fewer vectors, with the same mean and covariance."""
+        if count == self.count:
+            return self
+        share, factor = count / self.count, self.factor.thinned(self.count, count)
+        return CodedMoments(count, self.total * share, factor, self.residual * share)
+
     def merge(self, other: CodedMoments, rank: int) -> CodedMoments:
         """Moments of both sets of vectors together, cut to ``rank`` again; ``a.merge(b)`` equals ``b.merge(a)``."""
         if self.count == 0 or other.count == 0:

@@ -101,7 +101,8 @@ class GDDSG(ProjectionLearner[Model]):
         """Learn a batch on top of what is known, see :meth:`Learner.partial_fit`.
 
         ``sample_ids``, whole numbers from 0 to 2⁶⁴ - 1, one a row, tell samples apart, such as hashes of their files.
-        A sample whose id its class has already learnt is left out, so that a batch may safely be given twice.
+        A sample whose id its class has already learnt is left out, so that a batch may safely be given twice; near
+        copies among samples with ids weigh no more than one of them.
         """
         return self._change(lambda before: self._grown(before, X, y, partial(self._next_state, sample_ids=sample_ids)))
 

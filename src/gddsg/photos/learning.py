@@ -54,13 +54,13 @@ def grow_model(model: Model, embedded: EmbeddedPhotos, found: SortedPhotos) -> M
     return model.plus(model.make_cards(torch.from_numpy(embedded.features[rows]), labels, samples))
 
 
-def report_learning(before: Model, embedded: EmbeddedPhotos, found: SortedPhotos) -> LearnReport:
+def report_learning(before: Model, after: Model, embedded: EmbeddedPhotos, found: SortedPhotos) -> LearnReport:
     """What was learnt.
 
     Parameters
     ----------
-    before : Model
-        The model that did not know the new photos.
+    before, after : Model
+        The model that did not know the new photos, and the one that does.
     embedded : EmbeddedPhotos
         The photos.
     found : SortedPhotos
@@ -68,4 +68,6 @@ def report_learning(before: Model, embedded: EmbeddedPhotos, found: SortedPhotos
     """
     learnt = dict(sorted(Counter(embedded.photos[row].label for row in found.new).items()))
     newcomers = tuple(label for label in learnt if label not in before.cards)
-    return LearnReport(learnt, newcomers, found.known, found.skipped, embedded.computed)
+    copies = {label: after.cards[label].count - after.cards[label].distinct for label in learnt}
+    near_copies = {label: n for label, n in copies.items() if n}
+    return LearnReport(learnt, newcomers, found.known, found.skipped, embedded.computed, near_copies)

@@ -30,6 +30,9 @@ class LearnReport:
         Files left out, and why.
     computed : int
         Photos embedded now; the features of the others were in the cache.
+    near_copies : dict of str to int
+        Of the classes learnt now, how many photos are near copies of others of the class, which add no weight; classes
+        without any are left out.
     """
 
     learnt: dict[str, int]
@@ -37,6 +40,7 @@ class LearnReport:
     known: int
     skipped: tuple[Skipped, ...]
     computed: int
+    near_copies: dict[str, int]
 
 
 @dataclass(frozen=True)

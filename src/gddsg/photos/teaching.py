@@ -72,18 +72,23 @@ class Teacher:
         if not found.new:  # then there is nothing to write, and nobody to wait for
             if not model.cards:
                 raise DataError(f"No photo could be learnt:\n{list_skipped(found.skipped)}")
-            return report_learning(model, embedded, found)
+            return report_learning(model, model, embedded, found)
+        after = model
 
         def grow(now: Model | None) -> Model | None:
+            nonlocal after
             current = self._begin(now, new)
             self._backbone.require_same(current, model.settings.backbone)
             check_labels(listing.photos, current, case_sensitive)
             found = _sort(embedded, current, strict)
-            return grow_model(current, embedded, found) if found.new and not found.without_features else None
+            if not found.new or found.without_features:
+                return None
+            after = grow_model(current, embedded, found)
+            return after
 
         before = self._begin(self._file.change(grow), new)
         found = _sort(embedded, before, strict)
-        return None if found.without_features else report_learning(before, embedded, found)
+        return None if found.without_features else report_learning(before, after, embedded, found)
 
     def _begin(self, model: Model | None, new: Lazy[Model]) -> Model:
         """The model in the file, or an empty one to begin with; either goes with the backbone."""

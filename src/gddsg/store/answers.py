@@ -14,6 +14,7 @@ from gddsg.core.card_format import MALFORMED, Array, unpack
 from gddsg.core.coded_rows import CodedRows
 from gddsg.core.kept_predictor import unpack_predictor
 from gddsg.core.label import Label
+from gddsg.core.near_copies import NO_SKETCHES, count_distinct
 from gddsg.core.predictor import Predictor
 from gddsg.core.transform import View
 from gddsg.errors import InputError, ModelFileError
@@ -47,7 +48,7 @@ class Answers:
     def label_samples(self) -> dict[int, Label]:
         """Label by sample id, of all samples that were learnt with one."""
         labels = self.predictor.labels.tolist()
-        ids = [_arrays(card).get("sample_ids", _NO_IDS) for card in self.cards]
+        ids = [_unpacked(card)[1].get("sample_ids", _NO_IDS) for card in self.cards]
         return {sample: label for label, own in zip(labels, ids, strict=True) for sample in own.tolist()}
 
 
@@ -92,15 +93,16 @@ def _answers(header: Mapping[str, Any], bodies: Mapping[str, bytes], kept: bytes
 
 def _factor(cards: Sequence[bytes], view: View, place: int) -> CodedRows:
     """Of the class in that place, in the view of the predictor."""
-    arrays = _arrays(cards[place])
+    scalars, arrays = _unpacked(cards[place])
     try:
-        return CodedRows(arrays[f"{view}.codes"], arrays[f"{view}.scales"])
+        rows, count = CodedRows(arrays[f"{view}.codes"], arrays[f"{view}.scales"]), scalars[f"{view}.count"]
+        return rows.thinned(count, count_distinct(count, arrays.get("sketches", NO_SKETCHES)))
     except KeyError as error:
         raise ModelFileError(f"A card of this model lacks its {error}. Do not use the file.") from error
 
 
-def _arrays(card: bytes) -> dict[str, Array]:
+def _unpacked(card: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     try:
-        return unpack(card)[1]
+        return unpack(card)
     except MALFORMED as error:  # of a forged card: damage would have shown in its digest
         raise ModelFileError(f"A card of this model is damaged ({error}). Do not use the file.") from error

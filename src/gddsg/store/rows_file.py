@@ -29,7 +29,7 @@ from gddsg.files import UnconfirmedError, locate, replacing
 
 __all__ = ["FORMAT_VERSION", "FileState", "file_state", "read_rows", "unwritable", "write_rows"]
 
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
 """Of what is written. Version 1, which is still read, had cards with larger factors; version 2, too, no predictor."""
 
 # "gdsg" in ASCII; SQLite keeps this number in its file header for programs to recognise their own files by.

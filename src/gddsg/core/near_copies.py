@@ -1,0 +1,92 @@
+"""Near copies: samples that are all but the same, such as a burst, a mirrored photo or one that was saved again.
+
+Ten of them say no more about their class than one does. Counted as ten, they make a model trust its covariance and its
+class means far more than it should.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gddsg.core.transform import apply_view
+
+Sketches = NDArray[np.uint64]
+"""``(n, 2)``: of every sample on which side of 128 planes it lies. Two samples differ in a share of the bits that is
+their angle divided by π."""
+
+SKETCH_BITS = 128
+
+NEAR_SHARE, FAR_QUANTILE = 0.4, 0.75
+"""Samples are near copies if they differ in no more than this share of the bits in which samples of their class usually
+do: where all look much alike to the network they are not all copies of each other."""
+
+LEAST_BITS, MOST_BITS = 4, 19
+"""Samples that differ in no more bits are always near copies, those that differ in more never: angles of 6° and 27°."""
+
+NO_SKETCHES: Sketches = np.empty((0, 2), dtype=np.uint64)
+
+_ASKED_ABOUT = 1024  # samples whose copies are counted: the time goes with their number, not with its square
+_ROWS_AT_ONCE = 32
+
+
+def sketch_samples(features: NDArray[Any]) -> Sketches:
+    """Sketches of features ``(n, dim)``, in the order of their bits; none where there are fewer dimensions than bits.
+
+    In few dimensions there are few directions, and samples that have nothing in common would share one.
+
+    Parameters
+    ----------
+    features : ndarray
+        ``(n, dim)`` float32.
+    """
+    dim = features.shape[1]
+    if dim < SKETCH_BITS:
+        return NO_SKETCHES
+    rooted = apply_view(features.astype(np.float64), "root")
+    # without what all features of a sample have in common, which would leave all samples in one corner
+    sides = (rooted - rooted.mean(1, keepdims=True)) @ _planes(dim) > 0
+    return sorted_sketches(np.packbits(sides, axis=1).view(np.uint64))
+
+
+def sorted_sketches(sketches: Sketches) -> Sketches:
+    """The same rows in the order of their bits, whatever order they came in."""
+    return sketches[np.lexsort((sketches[:, 1], sketches[:, 0]))]
+
+
+def count_distinct(count: int, sketches: Sketches) -> int:
+    """How many samples there are if near copies count as one: over all, the sum of 1 / (near copies, itself included).
+
+    Parameters
+    ----------
+    count : int
+        All samples; those without a sketch are no copies.
+    sketches : ndarray
+        Of the others, sorted.
+    """
+    n = len(sketches)
+    if n < 2:
+        return count
+    asked = sketches[np.linspace(0, n - 1, min(n, _ASKED_ABOUT)).round().astype(np.intp)]
+    distances = np.empty((len(asked), n), dtype=np.uint8)  # in how many bits they differ
+    for start in range(0, len(asked), _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        distances[rows] = np.bitwise_count(asked[rows, None] ^ sketches).sum(2)
+    near = (distances <= _near_limit(distances)).sum(1)
+    return max(count - n + round(n * float(np.mean(1 / near))), 1)
+
+
+def _near_limit(distances: NDArray[np.uint8]) -> int:
+    """Bits in which near copies differ at most; a row of distances is that of a sample to all, itself included."""
+    numbers = np.bincount(distances.ravel(), minlength=1)
+    numbers[0] -= len(distances)
+    usual = int(np.searchsorted(np.cumsum(numbers), FAR_QUANTILE * numbers.sum()))
+    return min(max(int(NEAR_SHARE * usual), LEAST_BITS), MOST_BITS)
+
+
+@lru_cache(maxsize=8)
+def _planes(dim: int) -> NDArray[np.float64]:
+    return np.random.RandomState(0).standard_normal((dim, SKETCH_BITS))
