@@ -54,6 +54,42 @@ def model(learnt, tmp_path):
     return path
 
 
+def light(*arguments, cache=None):
+    """A command where torch and the packages that come for learning are not installed."""
+    program = """
+import sys
+from gddsg.cli.console import _LEFT_OUT
+sys.modules.update(dict.fromkeys(_LEFT_OUT))
+from gddsg.cli import app
+app(sys.argv[1:])
+"""
+    environment = os.environ | ({} if cache is None else {"GDDSG_CACHE": str(cache)})
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+def test_a_light_installation_predicts_and_says_what_it_lacks(learnt, glyph_folder, tmp_path):
+    photo = tmp_path / "new.png"
+    Image.new("RGB", (40, 40), "white").save(photo)
+    answered = light("predict", learnt, photo, "--json")
+    assert answered.returncode == 0, answered.stderr
+    assert json.loads(answered.stdout)["predictions"][0]["name"].endswith("new.png"), answered.stderr
+    sorted_photos = light("sort", learnt, tmp_path, "--into", tmp_path / "sorted")
+    assert "Copied 1 photo" in sorted_photos.stdout, sorted_photos.stderr
+    for command in (
+        ("learn", tmp_path / "m.gddsg", glyph_folder),
+        ("inspect", learnt),
+        ("evaluate", learnt, glyph_folder),
+    ):
+        refused = light(*command)
+        assert refused.returncode == 1
+        assert re.match(r"Error: This needs \w+, which is not installed: .* pip install gddsg\n$", refused.stderr)
+    (tmp_path / "empty").mkdir(mode=0o700)
+    refused = light("predict", learnt, photo, cache=tmp_path / "empty")
+    assert "has to be exported once, which takes torch" in refused.stderr
+    assert "Copy the .network files" in refused.stderr
+
+
 def test_near_copies_are_told_of_and_shown(glyph_folder, tmp_path):
     photos, path = tmp_path / "photos", tmp_path / "m.gddsg"
     for photo in (glyph_folder / "train").rglob("*.png"):

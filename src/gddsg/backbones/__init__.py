@@ -169,6 +169,8 @@ def _may_have_gpu() -> bool:
 
 
 def _devices() -> list[str]:
-    import torch
-
+    try:
+        import torch
+    except ImportError:  # a light installation, whatever the machine has
+        return ["cpu"]
     return ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]

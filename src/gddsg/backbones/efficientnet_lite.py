@@ -190,7 +190,14 @@ def _preprocess(name: str, size: int) -> Preprocess:
 
 def _exported(name: str, weights: bytes, layers: int, size: int) -> bytes:
     """The network in ONNX format for one image (some seconds)."""
-    import torch
+    try:
+        import torch
+    except ImportError as error:
+        raise BackboneError(
+            f"{name} has to be exported once, which takes torch, and torch is not installed. Copy the .network files "
+            "from the cache folder (gddsg cache) of an installation that has used this backbone to the cache folder of "
+            "this one, or install torch: pip install gddsg"
+        ) from error
 
     example = torch.zeros(1, 3, size, size)
     return onnx_bytes(features_module(name, weights, layers), example, ("images", "features"), batches=False)

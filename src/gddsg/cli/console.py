@@ -69,6 +69,9 @@ class Screen(Console):
 out = Screen()
 err = Screen(stderr=True)
 
+_LEFT_OUT = ("torch", "scipy", "sklearn", "networkx", "matplotlib", "onnx", "onnxscript")
+"""Packages that a light installation, see the README, does without."""
+
 
 class Commands(TyperGroup):
     """Turns our errors into one message and an exit code, without a traceback."""
@@ -121,6 +124,11 @@ def _message_of(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.errno is not None:
         named = "" if error.filename is None else f"{error.filename}: "
         return f"{named}{error.strerror}. Expected a place that can be read and written, with room on the disk."
+    if isinstance(error, ModuleNotFoundError) and (missing := (error.name or "").partition(".")[0]) in _LEFT_OUT:
+        return (
+            f"This needs {missing}, which is not installed: a light installation says what is on photos, and no more. "
+            "Install the rest with: pip install gddsg"
+        )
     return None
 
 
