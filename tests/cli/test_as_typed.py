@@ -453,7 +453,7 @@ def test_the_bar_says_what_comes_before_and_after_embedding(home, monkeypatch):
         told.append((what, None))
         yield lambda done, total, now: told.append((now, total))
 
-    monkeypatch.setattr("gddsg.cli.photos.progress_bar", bar)
+    monkeypatch.setattr("gddsg.cli.common.progress_bar", bar)
     write_photos(home / "more", {"yellow": ()}, n=2)
     run("learn", "m.gddsg", "more")
     run("predict", "m.gddsg", "fresh/red/0.png")

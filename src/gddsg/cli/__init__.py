@@ -1,8 +1,20 @@
 """The command line: parses, calls, prints."""
 
+from gddsg.cli.common import app
+
+# isort: split
+# help lists commands in the order of these imports
+from gddsg.cli import teaching
+
+# isort: split
+from gddsg.cli import answering
+
+# isort: split
+from gddsg.cli import handing_out
+
+# isort: split
 from gddsg.cli.bench import app as bench
-from gddsg.cli.photos import app
 
 app.add_typer(bench, name="bench")
 
-__all__ = ["app"]
+__all__ = ["answering", "app", "handing_out", "teaching"]

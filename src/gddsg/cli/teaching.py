@@ -1,0 +1,146 @@
+"""The commands that change a model: learn, forget, rename, correct, merge."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gddsg.cli.common import (
+    SHOWN,
+    CaseSensitive,
+    Device,
+    Folders,
+    ModelFile,
+    Quality,
+    Strict,
+    TrustedBackbone,
+    app,
+    embedding,
+    open_classifier,
+    print_skipped,
+)
+from gddsg.cli.console import AsJson, counted, out, print_json
+from gddsg.cli.streams import work_is_done
+from gddsg.wording import joined
+
+
+@app.command(epilog="Examples:  gddsg learn pets.gddsg photos/   ·   gddsg learn pets.gddsg photos/cat photos/dog")
+def learn(
+    model: ModelFile,
+    folders: Folders,
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            help="For a new model, instead of a quality: efficientnet-lite0, vit-b16, hf:NAME, hf:FOLDER, timm:NAME, … "
+            "at another size as NAME@288, several side by side as NAME+NAME. For an old one: its folder now, hf:FOLDER."
+        ),
+    ] = None,
+    quality: Annotated[
+        Quality | None,
+        typer.Option(help="For a new model: the better, the longer a photo takes; good unless named."),
+    ] = None,
+    device: Device = None,
+    strict: Strict = False,
+    case_sensitive: CaseSensitive = False,
+    projection_dim: Annotated[int | None, typer.Option(help="For a new model: M, width of the projection.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn photos: new classes, or more photos of known ones. Safe to repeat: known photos are skipped.
+
+    FOLDER holds one folder a class, or the photos of one class, or train/ and test/ (then train/ is learnt).
+    """
+    settings = {} if projection_dim is None else {"projection_dim": projection_dim}
+    with (
+        open_classifier(model, backbone, device, settings, quality) as classifier,
+        embedding(classifier, "Learning") as progress,
+    ):
+        report = classifier.learn(*folders, strict=strict, case_sensitive=case_sensitive, progress=progress)
+    work_is_done()
+    if as_json:
+        print_json(asdict(report))
+        return
+    total = sum(report.learnt.values())
+    new = f", {len(report.new_classes)} of them new" if report.new_classes else ""
+    out.print(f"Learnt {counted(total, 'photo')} of {counted(len(report.learnt), 'class', 'classes')}{new}.")
+    for what, newcomers in (("New:", True), ("More of:", False)):
+        named = [f"{label} ({n})" for label, n in report.learnt.items() if (label in report.new_classes) == newcomers]
+        if named:
+            out.print(f"  {what} {joined(named[:SHOWN], len(named))}")
+    if report.near_copies:
+        copies = [f"{label} ({n})" for label, n in report.near_copies.items()]
+        out.print(
+            "Near copies of other photos, such as bursts and mirrored or edited ones, weigh no more than one photo: "
+            f"{joined(copies[:SHOWN], len(copies))}."
+        )
+    if report.known:
+        left_out = "was left out" if report.known == 1 else "were left out"
+        out.print(f"{counted(report.known, 'photo')} had been learnt before and {left_out}.")
+    print_skipped(report.skipped)
+
+
+@app.command(epilog="Example:  gddsg forget animals.gddsg wolf")
+def forget(
+    model: ModelFile, classes: Annotated[list[str], typer.Argument(help="Names of classes.", metavar="CLASS...")]
+) -> None:
+    """Delete classes, as if they had never been learnt."""
+    with open_classifier(model) as classifier:
+        classifier.forget(*classes)
+    work_is_done()
+    out.print(f"Forgot {', '.join(classes)}.")
+
+
+@app.command(epilog='Example:  gddsg rename animals.gddsg wolf "grey wolf"')
+def rename(model: ModelFile, old: str, new: str) -> None:
+    """Give a class another name."""
+    with open_classifier(model) as classifier:
+        classifier.rename(old, new)
+    work_is_done()
+    out.print(f"{old} is now called {new}.")
+
+
+@app.command(epilog="Example:  gddsg correct animals.gddsg photos/fox/17.jpg wolf --photos photos/")
+def correct(
+    model: ModelFile,
+    photo: Annotated[Path, typer.Argument(help="The photo, as it was learnt.", metavar="PHOTO")],
+    name: Annotated[str, typer.Argument(help="The class it belongs to.", metavar="CLASS")],
+    photos: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Where the other photos of its old class are, if no longer in the cache."),
+    ] = None,
+    case_sensitive: CaseSensitive = False,
+    as_json: AsJson = False,
+    backbone: TrustedBackbone = None,
+    device: Device = None,
+) -> None:
+    """Move a photo that was learnt under the wrong class to another; its old class is learnt again without it."""
+    with open_classifier(model, backbone, device) as classifier, embedding(classifier, "Correcting") as progress:
+        report = classifier.correct(photo, name, photos=photos or (), case_sensitive=case_sensitive, progress=progress)
+    work_is_done()
+    if as_json:
+        print_json(asdict(report))
+    elif report.old == report.new:
+        out.print(f"{photo} was learnt as {report.old} already; nothing was changed.")
+    else:
+        left = (
+            f"{report.old} was learnt again from {counted(report.relearnt, 'photo')}"
+            if report.relearnt
+            else f"{report.old} had no other photo and is gone"
+        )
+        new = ", a new class" if report.new_class else ""
+        out.print(f"{photo} belongs to {report.new}{new} now; {left}.")
+
+
+@app.command(epilog="Example:  gddsg merge monday.gddsg tuesday.gddsg --into week.gddsg")
+def merge(
+    models: Annotated[list[Path], typer.Argument(help="Model files.", metavar="MODEL...")],
+    into: Annotated[Path, typer.Option(help="File of the merged model.")],
+) -> None:
+    """Join what several models have learnt in a new file."""
+    from gddsg.photos import merge_models
+
+    merged = merge_models(models, into)
+    work_is_done()
+    out.print(f"{into} knows {counted(len(merged.labels), 'class', 'classes')}.")
