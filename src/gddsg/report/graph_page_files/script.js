@@ -65,8 +65,16 @@
   });
   const everyone = boxes.map((box, i) => i);
   const growth = () => nodes.length > most ? 1 : Math.max(1, readable / letter * natural / width);
+  const inside = (middle, half, end) => Math.min(Math.max(middle, half), Math.max(end - half, end / 2));
+  const place = (grow) => boxes.forEach((box, i) => {  // grown at the rim, a box would be cut off: it moves inwards
+    box.grownX = inside(box.x, grow * box.w, natural);
+    box.grownY = inside(box.y, grow * box.h, high);
+    nodes[i].style.setProperty("--right", (box.grownX - box.x) + "px");
+    nodes[i].style.setProperty("--down", (box.grownY - box.y) + "px");
+  });
   const meet = (a, b, mine, other) =>
-    Math.abs(a.x - b.x) < mine * a.w + other * b.w && Math.abs(a.y - b.y) < mine * a.h + other * b.h;
+    Math.abs(a.grownX - (other ? b.grownX : b.x)) < mine * a.w + other * b.w
+    && Math.abs(a.grownY - (other ? b.grownY : b.y)) < mine * a.h + other * b.h;
   const withRoom = (wanted, spared) => {
     const grow = growth(), named = [];
     for (const i of wanted) {
@@ -141,6 +149,7 @@
     frame.scrollLeft = middle[0] * width / old - frame.clientWidth / 2;
     frame.scrollTop = middle[1] * width / old - frame.clientHeight / 2;
     graph.style.setProperty("--grow", growth());
+    place(growth());
     atRest = withRoom(everyone, everyone);
     graph.append(...nodes.filter((node, i) => atRest.has(i)));  // what is drawn last lies on top
     show(pinned);
