@@ -132,7 +132,7 @@ def test_the_page_as_typed(tmp_path):
     done = CliRunner().invoke(app, ["inspect", str(tmp_path / "m.gddsg"), "--graph", str(tmp_path / "x.html")])
     assert done.exit_code == 0, done.output
     text = (tmp_path / "x.html").read_text()
-    assert "transform: scale(var(--grow, 1))" in text
+    assert "transform: translate(var(--right, 0), var(--down, 0)) scale(var(--grow, 1))" in text
     assert "transform-origin: center" in text
     assert ".small text { visibility: hidden; }" in text
     assert "zoom(Math.min(fitted(), 1.3 * natural));" in text
