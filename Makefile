@@ -14,7 +14,7 @@ PHOTOS       ?= photos
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint slow attack bench bench-photos bench-quality figures clean
+.PHONY: help demo test lint slow attack bench bench-photos bench-copies bench-quality figures clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ bench: $(STAMP)  ## measure speed side by side on FEATURES=folder
 
 bench-photos: $(STAMP)  ## measure accuracy and speed on PHOTOS="folder ...", each with train/ and test/
 	$(BIN)/python benchmarks/bench_photos.py $(PHOTOS)
+
+bench-copies: $(STAMP)  ## measure what near copies of photos do on PHOTOS="folder ..."
+	$(BIN)/python benchmarks/bench_copies.py $(PHOTOS) --classes 25
 
 bench-quality: $(STAMP)  ## measure fast, good and best on PHOTOS="folder ..."; needs pip install 'gddsg[lite]'
 	$(BIN)/python benchmarks/bench_quality.py $(PHOTOS) --shrink $(firstword $(PHOTOS))

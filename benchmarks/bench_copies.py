@@ -192,8 +192,9 @@ def main() -> None:
     parser.add_argument("--classes", type=int, help="take about so many of each folder, evenly spread")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/records/copies.jsonl"))
     args = parser.parse_args()
+    revision = code_revision()  # of what was imported, whatever is changed meanwhile
     with FeatureCache() as cache:
-        found = [{"revision": code_revision(), **copies(folder, args.classes, cache)} for folder in args.folders]
+        found = [{"revision": revision, **copies(folder, args.classes, cache)} for folder in args.folders]
     replace_file(args.out, "".join(json.dumps(record) + "\n" for record in found).encode())
     print("\n".join(copy_lines(found)))
 

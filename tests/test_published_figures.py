@@ -135,3 +135,13 @@ def test_the_page_on_photos_shows_what_was_recorded():
     for lines in (script.quality_lines(records), script.shrunk_lines(records)):
         assert len(lines) > 3
         assert "\n".join(lines) in page
+
+
+def test_the_page_on_photos_shows_what_near_copies_did():
+    records = [json.loads(line) for line in (ROOT / "benchmarks/records/copies.jsonl").read_text().splitlines()]
+    lines, page = import_module("benchmarks.bench_copies").copy_lines(records), (ROOT / "docs/photos.md").read_text()
+    assert len(lines) > 3
+    assert "\n".join(lines) in page
+    shares = [f"{record['in_batches']['same_labels']:.1f} %" for record in records]
+    assert f"and {shares[0]} (CUB-200) and {shares[1]} (CIFAR-100) of the" in page
+    assert all(record["in_batches"]["same_counts"] == 100 for record in records)
