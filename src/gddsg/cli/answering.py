@@ -251,8 +251,8 @@ def _explain_cross(others: int) -> str:
     )
     return (
         "This is an estimate: five models with the settings of this one learnt four fifths of the photos each, and "
-        "were asked about the fifth that they had not seen. A model of all photos should be as good or a little "
-        f"better.{unasked} The model file was not touched."
+        "were asked about the fifth that they had seen neither itself nor near copies of. A model of all photos should "
+        f"be as good or a little better.{unasked} The model file was not touched."
     )
 
 

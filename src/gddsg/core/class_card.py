@@ -135,7 +135,7 @@ class ClassCard:
             projected=CodedMoments.of(projected[~held_out], ranks.projected),
             held_out=CodedMoments.of(projected[held_out], ranks.held_out),
             sample_ids=np.unique(np.empty(0, dtype=np.uint64) if sample_ids is None else sample_ids),
-            sketches=NO_SKETCHES if sample_ids is None else sketch_samples(features.cpu().numpy()),
+            sketches=NO_SKETCHES if sample_ids is None else sorted_sketches(sketch_samples(features.cpu().numpy())),
         )
 
     @cached_property

@@ -34,7 +34,7 @@ _ROWS_AT_ONCE = 32
 
 
 def sketch_samples(features: NDArray[Any]) -> Sketches:
-    """Sketches of features ``(n, dim)``, in the order of their bits; none where there are fewer dimensions than bits.
+    """Sketches of features ``(n, dim)``, in their order; none where there are fewer dimensions than bits.
 
     In few dimensions there are few directions, and samples that have nothing in common would share one.
 
@@ -49,7 +49,7 @@ def sketch_samples(features: NDArray[Any]) -> Sketches:
     rooted = apply_view(features.astype(np.float64), "root")
     # without what all features of a sample have in common, which would leave all samples in one corner
     sides = (rooted - rooted.mean(1, keepdims=True)) @ _planes(dim) > 0
-    return sorted_sketches(np.packbits(sides, axis=1).view(np.uint64))
+    return np.packbits(sides, axis=1).view(np.uint64)
 
 
 def sorted_sketches(sketches: Sketches) -> Sketches:
@@ -71,12 +71,23 @@ def count_distinct(count: int, sketches: Sketches) -> int:
     if n < 2:
         return count
     asked = sketches[np.linspace(0, n - 1, min(n, _ASKED_ABOUT)).round().astype(np.intp)]
-    distances = np.empty((len(asked), n), dtype=np.uint8)  # in how many bits they differ
-    for start in range(0, len(asked), _ROWS_AT_ONCE):
+    return max(count - n + round(n * float(np.mean(1 / near_copies(asked, sketches).sum(1)))), 1)
+
+
+def near_copies(some: Sketches, every: Sketches) -> NDArray[np.bool_]:
+    """Which samples of a class are near copies of some of them, ``(n_some, n_every)``; each is one of itself.
+
+    Parameters
+    ----------
+    some, every : ndarray
+        Sketches, the former among the latter.
+    """
+    distances = np.empty((len(some), len(every)), dtype=np.uint8)  # in how many bits they differ
+    for start in range(0, len(some), _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
-        distances[rows] = np.bitwise_count(asked[rows, None] ^ sketches).sum(2)
-    near = (distances <= _near_limit(distances)).sum(1)
-    return max(count - n + round(n * float(np.mean(1 / near))), 1)
+        distances[rows] = np.bitwise_count(some[rows, None] ^ every).sum(2)
+    near: NDArray[np.bool_] = distances <= _near_limit(distances)
+    return near
 
 
 def _near_limit(distances: NDArray[np.uint8]) -> int:

@@ -7,8 +7,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
+from gddsg.backbones.base import Array
 from gddsg.core.model import Model, Settings
+from gddsg.core.near_copies import near_copies, sketch_samples
 from gddsg.data.dataset import Skipped
 from gddsg.errors import DataError, InputError
 from gddsg.photos.embedding import EmbeddedPhotos
@@ -20,8 +24,9 @@ from gddsg.photos.sorting import sort_photos
 def cross_validate(settings: Settings, embedded: EmbeddedPhotos, folds: int, reject: float | None) -> PhotoEvaluation:
     """Part the photos, and ask about each part the model that has learnt all the others.
 
-    A photo that comes twice counts once, one that comes under two labels or alone in its class is left out. Which part
-    a photo falls into follows from the contents of the photos of its class alone.
+    A photo that comes twice counts once, one that comes under two labels or alone in its class is left out, and near
+    copies of each other stay together: else some would be asked of a model that has all but seen them. Which part a
+    photo falls into follows from the contents of the photos of its class alone.
 
     Parameters
     ----------
@@ -36,7 +41,7 @@ def cross_validate(settings: Settings, embedded: EmbeddedPhotos, folds: int, rej
     """
     if folds < 2:
         raise InputError(f"folds={folds!r} was given; expected a whole number from 2, such as 5.")
-    usable = _usable(embedded)
+    usable, scenes = _usable(embedded)
     if not usable.photos:
         raise DataError(
             "No class has two different photos that can be used, and one photo cannot be both learnt and asked about. "
@@ -44,7 +49,7 @@ def cross_validate(settings: Settings, embedded: EmbeddedPhotos, folds: int, rej
         )
     labels = [photo.label for photo in usable.photos]
     samples, names = np.array(usable.samples, dtype=np.uint64), np.unique(labels)
-    fold_of = part_samples(np.array(labels), samples, folds)
+    fold_of = part_samples(np.array(labels), scenes, folds)
     logs, predicted = np.empty((len(labels), len(names))), np.empty(len(labels), dtype=object)
     for fold in np.unique(fold_of):
         asked, learnt = fold_of == fold, np.flatnonzero(fold_of != fold)
@@ -55,38 +60,60 @@ def cross_validate(settings: Settings, embedded: EmbeddedPhotos, folds: int, rej
     return summarise(names, usable, logs, predicted.astype(str))
 
 
-def part_samples(labels: NDArray[np.str_], samples: NDArray[np.uint64], folds: int) -> NDArray[np.intp]:
-    """The part of each sample, ``(n,)``: those of a class fall into all parts alike, in the order of their hashes.
+def part_samples(labels: NDArray[np.str_], scenes: NDArray[np.uint64], folds: int) -> NDArray[np.intp]:
+    """The part of each sample, ``(n,)``: the scenes of a class fall into all parts alike, in the order of their ids.
 
     Parameters
     ----------
-    labels, samples : ndarray
-        ``(n,)``, of different samples.
+    labels, scenes : ndarray
+        ``(n,)``, of samples; those of one scene stay together.
     folds : int
         Number of parts.
     """
-    fold_of = np.empty(len(samples), dtype=np.intp)
+    fold_of = np.empty(len(scenes), dtype=np.intp)
     for label in np.unique(labels):
         own = np.flatnonzero(labels == label)
-        own = own[np.argsort(samples[own])]
-        first = int(samples[own[0]]) % folds  # else the first parts would get all that is over
-        fold_of[own] = (first + np.arange(len(own))) % folds
+        ids, place = np.unique(scenes[own], return_inverse=True)
+        first = int(ids[0]) % folds  # else the first parts would get all that is over
+        fold_of[own] = (first + place) % folds
     return fold_of
 
 
-def _usable(embedded: EmbeddedPhotos) -> EmbeddedPhotos:
-    """Each photo once, without those that contradict each other or are alone in their class."""
+def find_scenes(features: Array, samples: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Of each sample of a class, ``(n,)``, the lowest id among those that near copies join it with.
+
+    Parameters
+    ----------
+    features, samples : ndarray
+        ``(n, dim)`` and ``(n,)``, all of one class.
+    """
+    sketches = sketch_samples(features)
+    if len(sketches) == 0:
+        return samples
+    _, part = connected_components(csr_array(near_copies(sketches, sketches)), directed=False)
+    lowest = np.full(int(part.max()) + 1, np.iinfo(np.uint64).max, dtype=np.uint64)
+    np.minimum.at(lowest, part, samples)
+    scenes: NDArray[np.uint64] = lowest[part]
+    return scenes
+
+
+def _usable(embedded: EmbeddedPhotos) -> tuple[EmbeddedPhotos, NDArray[np.uint64]]:
+    """Each photo once, without those that contradict each other or are alone in their class; and their scenes."""
     found = sort_photos(embedded, {})
-    labels = [embedded.photos[row].label for row in found.new]
-    names, counts = np.unique(labels, return_counts=True)
-    alone = set(names[counts == 1].tolist())
-    rows = [row for row, label in zip(found.new, labels, strict=True) if label not in alone]
-    lonely = [embedded.photos[row].name for row in found.new if embedded.photos[row].label in alone]
-    reason = "the only photo of its class, which cannot be both learnt and asked about"
-    return replace(
+    new, samples = np.array(found.new, dtype=np.intp), np.array(embedded.samples, dtype=np.uint64)
+    labels, scenes = np.array([embedded.photos[row].label for row in new]), samples[new]
+    kept = np.zeros(len(new), dtype=bool)
+    for label in np.unique(labels):
+        own = labels == label
+        scenes[own] = find_scenes(embedded.features[new[own]], scenes[own])
+        kept[own] = len(np.unique(scenes[own])) > 1
+    rows, lonely = new[kept].tolist(), [embedded.photos[row].name for row in new[~kept]]
+    reason = "the only photo of its class, near copies aside: it cannot be both learnt and asked about"
+    usable = replace(
         embedded,
         photos=tuple(embedded.photos[row] for row in rows),
         samples=tuple(embedded.samples[row] for row in rows),
         features=embedded.features[rows],
         skipped=(*found.skipped, *(Skipped(name, reason) for name in lonely)),
     )
+    return usable, scenes[kept]
