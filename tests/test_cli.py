@@ -106,6 +106,12 @@ def test_near_copies_are_told_of_and_shown(glyph_folder, tmp_path):
     assert (shown["digit 7"]["samples"], shown["digit 7"]["distinct"]) == (64, 64 - copies)
     assert all(shown[label]["distinct"] >= 12 for label in CLASSES)
     assert f"64 ({copies} near copies)" in run("inspect", path).output
+    brighter = tmp_path / "brighter" / "digit 7"
+    brighter.mkdir(parents=True)
+    for photo in sorted((photos / "digit 7").glob("*.png"))[:8]:
+        ImageEnhance.Brightness(Image.open(photo).convert("RGB")).enhance(0.97).save(brighter / photo.name)
+    warning = run("evaluate", path, brighter.parent).stderr
+    assert "The model has learnt all of these photos" in warning or "or near copies of them" in warning
     # in parts, the copies first
     parts = tmp_path / "parts.gddsg"
     for kind in ("*.bmp", "*.png"):
@@ -261,7 +267,7 @@ def test_evaluate_tells_photos_that_were_learnt_from_others(learnt, glyph_folder
             (both / photo.parent.name).mkdir(parents=True, exist_ok=True)
             (both / photo.parent.name / f"{part}-{photo.name}").write_bytes(photo.read_bytes())
     assert (
-        "The model has learnt 8 of these photos, which makes them too easy; on the other 8:"
+        "The model has learnt 8 of these photos, or near copies of them, which makes them too easy; on the other 8:"
         in run("evaluate", learnt, both).stderr
     )
     found = json.loads(run("evaluate", learnt, both, "--json").stdout)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gddsg.core import near_copies
 from gddsg.core.class_card import ClassCard
 from gddsg.core.model import Model, Settings
-from gddsg.core.near_copies import MOST_BITS, NO_SKETCHES, SKETCH_BITS, count_distinct, sketch_samples
+from gddsg.core.near_copies import MOST_BITS, NO_SKETCHES, SKETCH_BITS, count_distinct, has_copies, sketch_samples
 from gddsg.errors import InputError
 
 DIM = 256
@@ -87,6 +87,16 @@ def test_samples_of_a_class_that_all_look_alike_are_no_copies():
     assert np.median(distances) <= MOST_BITS
     assert card_of(alike).distinct == 30
     assert card_of(with_copies(alike, 3, noise=0.005)).distinct == 30
+
+
+def test_others_may_be_copies_of_samples_of_a_class():
+    X = originals(20)
+    fresh, again = originals(5, seed=9), with_copies(X[:5], 1)[1::2]
+    every = sketch_samples(X)
+    assert not has_copies(sketch_samples(fresh), every).any()
+    assert has_copies(sketch_samples(again), every).all()
+    assert not has_copies(sketch_samples(again), NO_SKETCHES).any()
+    assert has_copies(every[:1], every[:1]).all()
 
 
 def test_of_very_many_samples_some_are_asked_about(monkeypatch):

@@ -155,3 +155,6 @@ def test_a_file_with_near_copies_answers_like_the_model_in_it(tmp_path):
     found = [one.predictor.predict_log_proba(tests.astype(np.float32)) for one in (answers, read, grown)]
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[1], found[2])
+    kept, derived = answers.label_sketches(), grown.label_sketches()
+    assert kept.keys() == derived.keys()
+    assert all(np.array_equal(kept[label], derived[label]) for label in kept)

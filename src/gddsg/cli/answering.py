@@ -236,8 +236,8 @@ def _warn_of_learnt(found: PhotoEvaluation) -> str:
     if not found.unseen_photos:
         return "The model has learnt all of these photos, so this says little about new ones. Evaluate others."
     return (
-        f"The model has learnt {found.learnt_photos} of these photos, which makes them too easy; on the other "
-        f"{found.unseen_photos}: {100 * found.unseen_accuracy:.1f} %."
+        f"The model has learnt {found.learnt_photos} of these photos, or near copies of them, which makes them too "
+        f"easy; on the other {found.unseen_photos}: {100 * found.unseen_accuracy:.1f} %."
     )
 
 

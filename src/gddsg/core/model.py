@@ -22,6 +22,7 @@ from gddsg.core.grouping import ClassGroups, Grouping, groups_on_arrival, withou
 from gddsg.core.identification import Identification
 from gddsg.core.label import Label, checked_label
 from gddsg.core.memory_limit import check_memory
+from gddsg.core.near_copies import Sketches
 from gddsg.core.once import Lazy
 from gddsg.core.predictor import Features, Predictor
 from gddsg.core.projection import project
@@ -182,6 +183,10 @@ class Model:
     def label_samples(self) -> dict[int, Label]:
         """Label by sample id, of all samples that were learnt with one."""
         return {sample: label for label, card in self.cards.items() for sample in card.sample_ids.tolist()}
+
+    def label_sketches(self) -> dict[Label, Sketches]:
+        """Sketches of the samples that were learnt with an id, by label; see :mod:`gddsg.core.near_copies`."""
+        return {label: card.sketches for label, card in self.cards.items()}
 
     # ---------------------------------------------------------------- successors
 

@@ -24,6 +24,9 @@ NEAR_SHARE, FAR_QUANTILE = 0.4, 0.75
 """Samples are near copies if they differ in no more than this share of the bits in which samples of their class usually
 do: where all look much alike to the network they are not all copies of each other."""
 
+SURE_SHARE = 0.25
+"""The same where somebody is told of a copy, and a false alarm would be worse than a copy that is not noticed."""
+
 LEAST_BITS, MOST_BITS = 4, 19
 """Samples that differ in no more bits are always near copies, those that differ in more never: angles of 6° and 27°."""
 
@@ -70,8 +73,8 @@ def count_distinct(count: int, sketches: Sketches) -> int:
     n = len(sketches)
     if n < 2:
         return count
-    asked = sketches[np.linspace(0, n - 1, min(n, _ASKED_ABOUT)).round().astype(np.intp)]
-    return max(count - n + round(n * float(np.mean(1 / near_copies(asked, sketches).sum(1)))), 1)
+    near = near_copies(_spread(sketches), sketches).sum(1)
+    return max(count - n + round(n * float(np.mean(1 / near))), 1)
 
 
 def near_copies(some: Sketches, every: Sketches) -> NDArray[np.bool_]:
@@ -82,20 +85,45 @@ def near_copies(some: Sketches, every: Sketches) -> NDArray[np.bool_]:
     some, every : ndarray
         Sketches, the former among the latter.
     """
-    distances = np.empty((len(some), len(every)), dtype=np.uint8)  # in how many bits they differ
-    for start in range(0, len(some), _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
-        distances[rows] = np.bitwise_count(some[rows, None] ^ every).sum(2)
-    near: NDArray[np.bool_] = distances <= _near_limit(distances)
+    distances = _distances(some, every)
+    near: NDArray[np.bool_] = distances <= _near_limit(distances, NEAR_SHARE)
     return near
 
 
-def _near_limit(distances: NDArray[np.uint8]) -> int:
+def has_copies(others: Sketches, every: Sketches) -> NDArray[np.bool_]:
+    """Which of some other samples surely have a near copy among those of a class, ``(n_others,)``.
+
+    Parameters
+    ----------
+    others, every : ndarray
+        Sketches of the former and of the class.
+    """
+    if len(every) == 0:
+        return np.zeros(len(others), dtype=bool)
+    limit = _near_limit(_distances(_spread(every), every), SURE_SHARE)
+    return np.asarray((_distances(others, every) <= limit).any(1))
+
+
+def _spread(sketches: Sketches) -> Sketches:
+    """Some of many, evenly spread."""
+    return sketches[np.linspace(0, len(sketches) - 1, min(len(sketches), _ASKED_ABOUT)).round().astype(np.intp)]
+
+
+def _distances(some: Sketches, every: Sketches) -> NDArray[np.uint8]:
+    """In how many bits they differ, ``(n_some, n_every)``."""
+    distances = np.empty((len(some), len(every)), dtype=np.uint8)
+    for start in range(0, len(some), _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        distances[rows] = np.bitwise_count(some[rows, None] ^ every).sum(2)
+    return distances
+
+
+def _near_limit(distances: NDArray[np.uint8], share: float) -> int:
     """Bits in which near copies differ at most; a row of distances is that of a sample to all, itself included."""
     numbers = np.bincount(distances.ravel(), minlength=1)
     numbers[0] -= len(distances)
     usual = int(np.searchsorted(np.cumsum(numbers), FAR_QUANTILE * numbers.sum()))
-    return min(max(int(NEAR_SHARE * usual), LEAST_BITS), MOST_BITS)
+    return min(max(int(share * usual), LEAST_BITS), MOST_BITS)
 
 
 @lru_cache(maxsize=8)

@@ -248,13 +248,14 @@ class PhotoClassifier:
         reject, strict, progress : object
             As in :meth:`predict`.
         """
-        from gddsg.photos.evaluation import evaluate_photos
+        from gddsg.photos.evaluation import evaluate_photos, find_learnt
 
         model = self._answering()
         embedded = self._embed_all(list_labelled_photos(paths, "test", case_sensitive), model, strict, progress)
         if not embedded.photos:
             raise DataError(f"None of the photos can be read:\n{list_skipped(embedded.skipped)}")
-        return evaluate_photos(model.predictor, embedded, reject, model.label_samples())
+        learnt = find_learnt(embedded, model.label_samples(), model.label_sketches())
+        return evaluate_photos(model.predictor, embedded, reject, learnt)
 
     def cross_validate(
         self,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gddsg.core.label import Label
+from gddsg.core.near_copies import NO_SKETCHES, Sketches, has_copies, sketch_samples
 from gddsg.core.predictor import Features, Floats, Predictor
 from gddsg.evaluation.metrics import expected_calibration_error
 from gddsg.photos.embedding import EmbeddedPhotos
@@ -34,6 +36,28 @@ def evaluate_photos(
     """
     logs, predicted = judge(predictor, embedded.features, reject)
     return summarise(predictor.labels.astype(str), embedded, logs, predicted, learnt)
+
+
+def find_learnt(
+    embedded: EmbeddedPhotos, samples: Container[int], sketches: Mapping[Label, Sketches]
+) -> frozenset[int]:
+    """Sample ids of the photos that a model has learnt, or near copies of which it has learnt.
+
+    Parameters
+    ----------
+    embedded : EmbeddedPhotos
+        The photos.
+    samples : container of int
+        Ids of those that were learnt.
+    sketches : mapping of Label to ndarray
+        Of the samples that were learnt, by class.
+    """
+    labels, own = np.array([photo.label for photo in embedded.photos]), sketch_samples(embedded.features)
+    seen = np.array([sample in samples for sample in embedded.samples], dtype=bool)
+    for label in np.unique(labels) if len(own) else ():
+        rows = np.flatnonzero(labels == label)
+        seen[rows] |= has_copies(own[rows], sketches.get(str(label), NO_SKETCHES))
+    return frozenset(sample for sample, one in zip(embedded.samples, seen, strict=True) if one)
 
 
 def judge(predictor: Predictor, features: Features, reject: float | None) -> tuple[Floats, NDArray[Any]]:

@@ -237,7 +237,8 @@ class PhotoEvaluation:
     calibration_error : float
         Expected calibration error of the probabilities, 15 bins.
     learnt_photos, learnt_correct : int
-        How many of the photos the model has learnt itself, and how many of these were right: too easy a test.
+        How many of the photos the model has learnt, themselves or near copies of them, and how many of these were
+        right: too easy a test.
     wrong : tuple of WrongPhoto
         The photos that were not right, those first of which the model is surest.
     """

@@ -102,7 +102,8 @@ def _summary(found: PhotoEvaluation) -> str:
             if found.unseen_photos
             else "there are no others, so this says little about new photos."
         )
-        lines.append(f'<p class="warning">The model has learnt {found.learnt_photos} of these photos; {others}</p>')
+        learnt = f"The model has learnt {found.learnt_photos} of these photos, or near copies of them"
+        lines.append(f'<p class="warning">{learnt}; {others}</p>')
     if found.unlearnt:
         lines.append(f"<p>Never learnt, hence always wrong: {_text(', '.join(found.unlearnt))}.</p>")
     return "\n".join(lines)

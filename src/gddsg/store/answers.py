@@ -14,7 +14,7 @@ from gddsg.core.card_format import MALFORMED, Array, unpack
 from gddsg.core.coded_rows import CodedRows
 from gddsg.core.kept_predictor import unpack_predictor
 from gddsg.core.label import Label
-from gddsg.core.near_copies import NO_SKETCHES, count_distinct
+from gddsg.core.near_copies import NO_SKETCHES, Sketches, count_distinct
 from gddsg.core.predictor import Predictor
 from gddsg.core.transform import View
 from gddsg.errors import InputError, ModelFileError
@@ -50,6 +50,11 @@ class Answers:
         labels = self.predictor.labels.tolist()
         ids = [_unpacked(card)[1].get("sample_ids", _NO_IDS) for card in self.cards]
         return {sample: label for label, own in zip(labels, ids, strict=True) for sample in own.tolist()}
+
+    def label_sketches(self) -> dict[Label, Sketches]:
+        """Sketches of the samples that were learnt with an id, by label; see :mod:`gddsg.core.near_copies`."""
+        own = [_unpacked(card)[1].get("sketches", NO_SKETCHES) for card in self.cards]
+        return dict(zip(self.predictor.labels.tolist(), own, strict=True))
 
 
 def read_answers(path: str | PathLike[str]) -> Answers | None:
