@@ -44,7 +44,7 @@ def features(
     source: Annotated[Path, typer.Argument(help="Folder of photos, one class a folder; or a list.", metavar="FOLDER")],
     file: Annotated[Path, typer.Option("--out", metavar="FILE", help="Feature file to write, .npz.")],
     backbone: Annotated[
-        str | None, typer.Option(help="efficientnet-lite0 (default), vit-b16, hf:NAME, hf:FOLDER, timm:NAME, …")
+        str | None, typer.Option(help="efficientnet-lite0, vit-b16, hf:NAME, …; that of a new model unless named.")
     ] = None,
     device: Device = None,
     strict: Strict = False,
@@ -54,13 +54,13 @@ def features(
 
     FOLDER with train/ and test/ keeps this division; else a fifth of the photos of each class become test photos.
     """
-    from gddsg.backbones import DEFAULT_BACKBONE, load_backbone
+    from gddsg.backbones import load_backbone
     from gddsg.backbones.feature_cache import FeatureCache
     from gddsg.photos import write_features
 
     with FeatureCache() as kept, progress_bar("Embedding") as progress:
-        network = load_backbone(backbone or DEFAULT_BACKBONE, device)
-        report = write_features(source, file, network, kept, strict=strict, progress=progress)
+        network = None if backbone is None else load_backbone(backbone, device)
+        report = write_features(source, file, network, kept, device=device, strict=strict, progress=progress)
     work_is_done()
     if as_json:
         print_json(asdict(report))

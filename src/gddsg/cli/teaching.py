@@ -64,7 +64,10 @@ def learn(
         return
     total = sum(report.learnt.values())
     new = f", {len(report.new_classes)} of them new" if report.new_classes else ""
-    out.print(f"Learnt {counted(total, 'photo')} of {counted(len(report.learnt), 'class', 'classes')}{new}.")
+    learnt = (
+        f"{counted(total, 'photo')} of {counted(len(report.learnt), 'class', 'classes')}{new}" if total else "nothing"
+    )
+    out.print(f"Learnt {learnt}.")
     for what, newcomers in (("New:", True), ("More of:", False)):
         named = [f"{label} ({n})" for label, n in report.learnt.items() if (label in report.new_classes) == newcomers]
         if named:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gddsg.backbones import load_backbone
 from gddsg.backbones.base import Backbone
 from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.data import load_dataset
@@ -15,6 +16,7 @@ from gddsg.data.dataset import FeatureDataset, ImageDataset, Skipped
 from gddsg.data.feature_file import check_feature_path, write_feature_file
 from gddsg.errors import DataError
 from gddsg.photos.embedding import EmbeddedPhotos, embed_photos
+from gddsg.photos.quality import DEFAULT_QUALITY, choose_backbone
 from gddsg.photos.reports import list_skipped, refuse_skipped
 from gddsg.photos.threads import Progress
 
@@ -51,9 +53,10 @@ class FeatureReport:
 def write_features(
     source: str | PathLike[str],
     path: str | PathLike[str],
-    backbone: Backbone,
+    backbone: Backbone | None = None,
     cache: FeatureCache | None = None,
     *,
+    device: str | None = None,
     strict: bool = False,
     progress: Progress | None = None,
 ) -> FeatureReport:
@@ -66,10 +69,12 @@ def write_features(
         of their names makes a fifth of the photos of each class test photos.
     path : str or path-like
         Of the feature file, which ends in ``.npz``; one that is there is replaced in one step.
-    backbone : Backbone
-        What makes the features.
+    backbone : Backbone or None
+        What makes the features; that which a new model of these photos would get, unless given.
     cache : FeatureCache or None
         Where features are looked up and kept.
+    device : str or None
+        For a backbone that is not given, see :func:`gddsg.backbones.load_backbone`.
     strict : bool
         Whether anything that has to be left out is an error; then nothing is written.
     progress : callable or None
@@ -79,6 +84,8 @@ def write_features(
     photos = load_dataset(Path(source))
     if not isinstance(photos, ImageDataset):
         raise DataError(f"{str(source)!r} holds features already; expected a folder of photos or a CSV list.")
+    if backbone is None:
+        backbone = load_backbone(choose_backbone(DEFAULT_QUALITY, photos.train), device)
     n, total = len(photos.train), len(photos.train) + len(photos.test)
     train = embed_photos(photos.train, backbone, cache, progress and (lambda done, _: progress(done, total)))
     test = embed_photos(photos.test, backbone, cache, progress and (lambda done, _: progress(n + done, total)))
