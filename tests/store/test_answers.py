@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from gddsg.core import kept_predictor
+from gddsg.core.card_format import pack, unpack
 from gddsg.core.model import Model, Settings
 from gddsg.errors import ModelFileError
 from gddsg.store import SharedModel, read_model, write_model
@@ -158,3 +159,27 @@ def test_a_file_with_near_copies_answers_like_the_model_in_it(tmp_path):
     kept, derived = answers.label_sketches(), grown.label_sketches()
     assert kept.keys() == derived.keys()
     assert all(np.array_equal(kept[label], derived[label]) for label in kept)
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda scalars, arrays: scalars.update({"raw.count": "many"}),
+        lambda scalars, arrays: scalars.update({"raw.count": 0}),
+        lambda scalars, arrays: arrays.update(sketches=np.zeros(4, dtype=np.uint64)),
+        lambda scalars, arrays: arrays.update(sketches=np.zeros((1, 2))),
+        lambda scalars, arrays: arrays.update(sketches=np.zeros((999, 2), dtype=np.uint64)),
+    ],
+)
+def test_forged_sketches_are_refused_when_they_are_asked(path, forge):
+    header, rows = read_rows(path)
+    for name in rows.keys() - {PREDICTOR}:
+        scalars, arrays = unpack(rows[name])
+        forge(scalars, arrays)
+        rows[name] = pack(scalars, arrays)
+    write_rows(path, header, rows)
+    answers = read_answers(path)
+    with pytest.raises(ModelFileError, match="damaged"):
+        answers.label_sketches()
+    with pytest.raises(ModelFileError, match="damaged"):
+        answers.predictor.predict_log_proba(np.concatenate([samples()[0], samples(seed=5)[0]]))

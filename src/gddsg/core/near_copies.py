@@ -120,7 +120,7 @@ def _distances(some: Sketches, every: Sketches) -> NDArray[np.uint8]:
 
 def _near_limit(distances: NDArray[np.uint8], share: float) -> int:
     """Bits in which near copies differ at most; a row of distances is that of a sample to all, itself included."""
-    numbers = np.bincount(distances.ravel(), minlength=1)
+    numbers = sum((np.bincount(row, minlength=SKETCH_BITS + 1) for row in distances), np.zeros(1, dtype=np.intp))
     numbers[0] -= len(distances)
     usual = int(np.searchsorted(np.cumsum(numbers), FAR_QUANTILE * numbers.sum()))
     return min(max(int(share * usual), LEAST_BITS), MOST_BITS)

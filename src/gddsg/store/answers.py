@@ -53,7 +53,7 @@ class Answers:
 
     def label_sketches(self) -> dict[Label, Sketches]:
         """Sketches of the samples that were learnt with an id, by label; see :mod:`gddsg.core.near_copies`."""
-        own = [_unpacked(card)[1].get("sketches", NO_SKETCHES) for card in self.cards]
+        own = [_sketches(*_unpacked(card)) for card in self.cards]
         return dict(zip(self.predictor.labels.tolist(), own, strict=True))
 
 
@@ -100,10 +100,19 @@ def _factor(cards: Sequence[bytes], view: View, place: int) -> CodedRows:
     """Of the class in that place, in the view of the predictor."""
     scalars, arrays = _unpacked(cards[place])
     try:
-        rows, count = CodedRows(arrays[f"{view}.codes"], arrays[f"{view}.scales"]), scalars[f"{view}.count"]
-        return rows.thinned(count, count_distinct(count, arrays.get("sketches", NO_SKETCHES)))
+        rows, count = CodedRows(arrays[f"{view}.codes"], arrays[f"{view}.scales"]), scalars["raw.count"]
+        return rows.thinned(count, count_distinct(count, _sketches(scalars, arrays)))
     except KeyError as error:
         raise ModelFileError(f"A card of this model lacks its {error}. Do not use the file.") from error
+
+
+def _sketches(scalars: Mapping[str, Any], arrays: Mapping[str, Array]) -> Sketches:
+    """Those of a card, if they can be."""
+    found, count = arrays.get("sketches", NO_SKETCHES), scalars.get("raw.count")
+    right = found.dtype == np.uint64 and found.shape == (len(found), 2)
+    if not right or type(count) is not int or not max(len(found), 1) <= count:
+        raise ModelFileError("A card of this model is damaged (its sketches are none). Do not use the file.")
+    return found
 
 
 def _unpacked(card: bytes) -> tuple[dict[str, Any], dict[str, Array]]:

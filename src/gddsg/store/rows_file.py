@@ -30,7 +30,8 @@ from gddsg.files import UnconfirmedError, locate, replacing
 __all__ = ["FORMAT_VERSION", "FileState", "file_state", "read_rows", "unwritable", "write_rows"]
 
 FORMAT_VERSION: Final = 4
-"""Of what is written. Version 1, which is still read, had cards with larger factors; version 2, too, no predictor."""
+"""Of what is written. Version 1, which is still read, had cards with larger factors; version 2, too, no predictor;
+version 3 no sketches of samples."""
 
 # "gdsg" in ASCII; SQLite keeps this number in its file header for programs to recognise their own files by.
 _APPLICATION_ID: Final = 0x67647367
