@@ -1,5 +1,6 @@
 """Cross-validation: no photo is asked of a model that has learnt it, and the estimate is about right."""
 
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -74,6 +75,20 @@ def test_a_scene_is_called_after_its_lowest_sample():
     samples = np.array([9, 3, 5, 7, 8, 6, 4, 2], dtype=np.uint64)
     assert find_scenes(chain, samples).tolist() == [4, 2, 5, 7, 8, 6, 4, 2]
     assert find_scenes(chain[:, :12], samples).tolist() == samples.tolist()
+
+
+def test_scenes_of_many_photos_take_no_table_of_all_pairs():
+    """Frames of films, 40 each, far apart in the list: a film is one scene, and no two films are."""
+    features = np.random.default_rng(7).random((100, 256)).astype(np.float32)
+    films = np.tile(np.arange(100), 40)
+    frames = features[films] + 0.002 * np.random.default_rng(8).random((4000, 256), dtype=np.float32)
+    samples = np.random.default_rng(9).permutation(4000).astype(np.uint64)
+    tracemalloc.start()
+    scenes = find_scenes(frames, samples)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert scenes.tolist() == [samples[films == film].min() for film in films]
+    assert peak < 27e6  # features in float64, three times over; distances and nearness of all pairs take 32e6
 
 
 def test_a_class_of_nothing_but_copies_of_a_photo_is_left_out():

@@ -6,6 +6,7 @@ class means far more than it should.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -73,21 +74,23 @@ def count_distinct(count: int, sketches: Sketches) -> int:
     n = len(sketches)
     if n < 2:
         return count
-    near = near_copies(_spread(sketches), sketches).sum(1)
+    distances = _distances(_spread(sketches), sketches)
+    near = (distances <= _near_limit(distances, NEAR_SHARE)).sum(1)
     return max(count - n + round(n * float(np.mean(1 / near))), 1)
 
 
-def near_copies(some: Sketches, every: Sketches) -> NDArray[np.bool_]:
-    """Which samples of a class are near copies of some of them, ``(n_some, n_every)``; each is one of itself.
+def near_pairs(sketches: Sketches) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Places of the samples of a class that are near copies of each other, some pairs at a time.
 
     Parameters
     ----------
-    some, every : ndarray
-        Sketches, the former among the latter.
+    sketches : ndarray
+        Of all samples of the class; a table of all pairs might fill the memory.
     """
-    distances = _distances(some, every)
-    near: NDArray[np.bool_] = distances <= _near_limit(distances, NEAR_SHARE)
-    return near
+    limit = _near_limit(_distances(_spread(sketches), sketches), NEAR_SHARE)
+    for start in range(0, len(sketches), _ROWS_AT_ONCE):
+        rows, columns = np.nonzero(_distances(sketches[start : start + _ROWS_AT_ONCE], sketches) <= limit)
+        yield rows + start, columns
 
 
 def has_copies(others: Sketches, every: Sketches) -> NDArray[np.bool_]:

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from gddsg.backbones.base import Array
 from gddsg.core.model import Model, Settings
-from gddsg.core.near_copies import near_copies, sketch_samples
+from gddsg.core.near_copies import near_pairs, sketch_samples
 from gddsg.data.dataset import Skipped
 from gddsg.errors import DataError, InputError
 from gddsg.photos.embedding import EmbeddedPhotos
@@ -90,8 +90,11 @@ def find_scenes(features: Array, samples: NDArray[np.uint64]) -> NDArray[np.uint
     sketches = sketch_samples(features)
     if len(sketches) == 0:
         return samples
-    _, part = connected_components(csr_array(near_copies(sketches, sketches)), directed=False)
-    lowest = np.full(int(part.max()) + 1, np.iinfo(np.uint64).max, dtype=np.uint64)
+    part = np.arange(len(samples))
+    for some, theirs in near_pairs(sketches):
+        joined = coo_array((np.ones(len(some)), (part[some], part[theirs])), shape=(len(samples), len(samples)))
+        part = connected_components(joined, directed=False)[1][part]
+    lowest = np.full(len(samples), np.iinfo(np.uint64).max, dtype=np.uint64)
     np.minimum.at(lowest, part, samples)
     scenes: NDArray[np.uint64] = lowest[part]
     return scenes
