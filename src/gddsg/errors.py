@@ -12,6 +12,7 @@ __all__ = [
     "MissingExtraError",
     "ModelFileError",
     "PhotoError",
+    "TrainingError",
     "UnknownClassError",
 ]
 
@@ -50,3 +51,7 @@ class DataError(GddsgError, ValueError):
 
 class BackboneError(GddsgError, RuntimeError):
     """Raised when a backbone cannot be loaded, or is not the one a model was learnt with."""
+
+
+class TrainingError(GddsgError, ArithmeticError):
+    """Raised when a training has gone astray; what was learnt before it is as it was."""

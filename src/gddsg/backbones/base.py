@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 from PIL import Image
+
+from gddsg.errors import BackboneError
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -31,6 +33,28 @@ class Preparation(Protocol):
 
     def __call__(self, image: Image.Image) -> Array:
         """The input."""
+
+
+@dataclass(frozen=True)
+class Trainable:
+    """A backbone's network for those who train it or put something into it; it is nobody else's.
+
+    Attributes
+    ----------
+    module : torch.nn.Module
+        From what ``stem`` gives to features, or to what Hugging Face's models give.
+    preprocess : Preprocess
+        How an image becomes the input.
+    device : str
+        Torch device that the network is meant for.
+    stem : callable or None
+        A part in front that is never trained: tensors ``(n, 3, height, width)`` to maps, both on the CPU.
+    """
+
+    module: Any
+    preprocess: Preprocess
+    device: str
+    stem: Callable[[Any], Any] | None = None
 
 
 class Backbone(ABC):
@@ -63,6 +87,13 @@ class Backbone(ABC):
     @abstractmethod
     def embed(self, images: Array) -> Array:
         """Features ``(n, feature_dim)`` of preprocessed images, most often ``(n, 3, height, width)``."""
+
+    def trainable(self) -> Trainable:
+        """The network itself; an error where it cannot be had."""
+        raise BackboneError(
+            f"{self.name} cannot be trained here. Use a single network at its own size: hf:NAME, vit-b16, resnet18 or "
+            "efficientnet-lite0, without @, /layers and +."
+        )
 
     @property
     def identity(self) -> str:
@@ -104,9 +135,13 @@ class Preprocess:
         height, width = self.size
         # cutting and resizing in one step: a panorama is never blown up to the height of a photo
         small = image.resize((width, height), self.resample, box=self._box(image.size))
-        pixels = np.asarray(small, dtype=np.float32).transpose(2, 0, 1) / 255
+        return self.normalise(np.asarray(small))
+
+    def normalise(self, pixels: np.ndarray[Any, np.dtype[np.uint8]]) -> Array:
+        """``(..., 3, height, width)`` of pixels ``(..., height, width, 3)`` that need no resizing."""
+        channels = np.moveaxis(pixels.astype(np.float32), -1, -3) / 255
         mean, deviation = (np.array(part, dtype=np.float32)[:, None, None] for part in (self.mean, self.deviation))
-        return np.ascontiguousarray((pixels - mean) / deviation)
+        return np.ascontiguousarray((channels - mean) / deviation)
 
     def at(self, side: int) -> Preprocess:
         """The same for an input of another height and width: of every image the part is used that was before."""

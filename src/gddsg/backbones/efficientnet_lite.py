@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gddsg.backbones.base import Array, Backbone, Preprocess, available_cores, fingerprint, images_at_once
+from gddsg.backbones.base import Array, Backbone, Preprocess, Trainable, available_cores, fingerprint, images_at_once
 from gddsg.backbones.efficientnet_lite_shape import layer_widths
 from gddsg.backbones.kept_network import kept_session
 from gddsg.backbones.layers import layers_mark, require_layers
@@ -89,6 +89,12 @@ class EfficientNetLite(Backbone):
         """The torch network on the CPU, from preprocessed images ``(n, 3, size, size)`` to features."""
         name, layers = self._network
         return features_module(name, read_weights(name), layers)
+
+    def trainable(self) -> Trainable:
+        """The torch network, at its own size and with its last layer alone."""
+        if self.name not in EMBEDDED:
+            return super().trainable()
+        return Trainable(self.module(), self.preprocess, getattr(self, "_device", "cpu"))
 
     def _take_session(self, session: Any) -> None:
         self._session = session

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from gddsg.backbones.base import Array, Backbone, Preprocess, fingerprint, images_at_once
+from gddsg.backbones.base import Array, Backbone, Preprocess, Trainable, fingerprint, images_at_once
 from gddsg.backbones.layers import layers_mark, require_layers
 from gddsg.backbones.names import PartName
 from gddsg.errors import BackboneError, MissingExtraError
@@ -46,6 +46,8 @@ class HuggingFaceBackbone(Backbone):
         Height and width of the images it takes, in pixels; its own unless given.
     """
 
+    preprocess: Preprocess
+
     def __init__(self, source: str, device: str, layers: int = 1, size: int | None = None) -> None:
         settings, self._model, weights = _load(source)
         self._part = PartName(f"hf:{source}", size, layers)
@@ -67,6 +69,12 @@ class HuggingFaceBackbone(Backbone):
             parts = torch.from_numpy(images).to(self._device).split(self.batch_size)
             features = torch.cat([self._features(part) for part in parts])
         return np.asarray(features.float().cpu().numpy(), dtype=np.float32)
+
+    def trainable(self) -> Trainable:
+        """The model itself, at its own size."""
+        if self._part.size is not None or self._part.layers > 1:
+            return super().trainable()
+        return Trainable(self._model, self.preprocess, self._device)
 
     def _features(self, images: Any) -> Any:
         import torch

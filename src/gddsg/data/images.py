@@ -124,6 +124,18 @@ class Images:
 
         return chosen._made(size, math.ceil(_SPARE_AT_TEST * size / crop), cut)
 
+    def prepared(self, prepare: Callable[[Image.Image], NDArray[Any]], useful_side: int) -> NDArray[Any]:
+        """What ``prepare`` makes of each image in turn, stacked.
+
+        Parameters
+        ----------
+        prepare : callable
+            From an RGB image of Pillow to an array, such as the preprocessing of a backbone.
+        useful_side : int
+            Pixels that the shorter side should have at least; a JPEG may be decoded no larger than twice that.
+        """
+        return np.stack([np.asarray(prepare(self._image(row, useful_side))) for row in self.rows.tolist()])
+
     def augmented(
         self,
         size: int,

@@ -9,6 +9,7 @@ from gddsg.learners.anacp import AnaCP
 from gddsg.learners.base import FeatureLearner, ImageLearner, Learner, Learnt, NotLearntError, ProjectionLearner
 from gddsg.learners.discriminant import Discriminant
 from gddsg.learners.fecam import FeCAM
+from gddsg.learners.finetune import Finetune
 from gddsg.learners.gacl import GACL
 from gddsg.learners.gddsg import GDDSG
 from gddsg.learners.gddsg_paper import PaperGDDSG
@@ -43,6 +44,7 @@ LEARNERS: dict[str, type[Learner[Any]]] = {
     "nearest_reservoir": NearestReservoir,
     "joint_ridge": JointRidge,
     "joint_logistic": JointLogistic,
+    "finetune": Finetune,
 }
 """Every learner by name."""
 
@@ -58,6 +60,7 @@ __all__ = [
     "Discriminant",
     "FeCAM",
     "FeatureLearner",
+    "Finetune",
     "ImageLearner",
     "JointLogistic",
     "JointRidge",
