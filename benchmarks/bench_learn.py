@@ -11,6 +11,8 @@
    cores as their libraries take by themselves. The released code asks them about all rows again for each of 100
    weightings that are tried; here they are asked once, that time is taken 100 times, and the ratio is recorded with it
    and without it.
+5. Answers of a model of 200 classes, one at a time and all test samples of CUB-200 together, against RanPAC of the same
+   width, in turns.
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gddsg import GDDSG
+from gddsg import GDDSG, RanPAC
 from gddsg.bench.memory import peak_mebibytes
 from gddsg.bench.processes import process_pool
+from gddsg.bench.revision import code_revision
 from gddsg.core.class_card import CardRanks
 from gddsg.data import FeatureDataset, class_stream, feature_file, seeded_order, task_sizes
 from gddsg.evaluation.protocol import HONEST, RELEASED, Protocol, StepResult, evaluate_stream
@@ -100,6 +103,40 @@ def _steps(
 
 def _seconds_of(step: StepResult) -> float:
     return step.seconds_learning + step.seconds_predicting
+
+
+def answering(data: FeatureDataset, singles: int = 60, repeats: int = 7) -> dict[str, Any]:
+    """Milliseconds of one prediction, and of a row in a batch, for GDDSG and for RanPAC; medians.
+
+    Parameters
+    ----------
+    data : FeatureDataset
+        What is learnt and asked about.
+    singles, repeats : int
+        How many predictions one by one, and how often all of it.
+    """
+    learners = {"gddsg": GDDSG(projection_dim=M), "ranpac": RanPAC(projection_dim=M)}
+    found: dict[str, dict[str, list[float]]] = {}
+    for learner in learners.values():
+        learner.fit(data.train_features, data.train_labels).predict(data.test_features)
+    for _ in range(repeats):
+        for name, learner in learners.items():
+            taken = found.setdefault(name, {"one": [], "row_of_a_batch": []})
+            taken["one"].append(seconds(lambda one=learner: _one_by_one(one, data, singles)) / singles)
+            taken["row_of_a_batch"].append(
+                seconds(lambda one=learner: one.predict(data.test_features)) / len(data.test_features)
+            )
+    medians = {
+        name: {what: round(1000 * float(np.median(times)), 4) for what, times in taken.items()}
+        for name, taken in found.items()
+    }
+    ratios = {what: round(medians["gddsg"][what] / medians["ranpac"][what], 2) for what in medians["gddsg"]}
+    return {"classes": len(np.unique(data.train_labels)), "milliseconds": medians, "gddsg_against_ranpac": ratios}
+
+
+def _one_by_one(learner: Any, data: FeatureDataset, singles: int) -> None:
+    for row in range(singles):
+        learner.predict(data.test_features[row : row + 1])
 
 
 def throughput(n_classes: int = 40, n: int = 500, dim: int = 1280) -> dict[str, Any]:
@@ -256,7 +293,7 @@ def class_samples(label: int, n: int, dim: int, noise: float, stream: int = 0) -
 
 
 def main() -> None:
-    """Run all four and write one record."""
+    """Run all five and write one record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/records/speed.json"))
@@ -269,10 +306,11 @@ def main() -> None:
         "throughput": throughput,
         "adding_a_class": lambda: [adding_a_class(dim=dim, noise=noise) for dim, noise in kinds],
         "growing": lambda: [growing((1_000, args.many), noise=noise) for noise in (0.7, 1.5)],
+        "answering": lambda: answering(data),
         "released_recipe": lambda: against_released(data, 10, args.released_tasks),
     }
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    record: dict[str, Any] = {}
+    record: dict[str, Any] = {"revision": code_revision()}
     for name, measure in parts.items():
         record[name] = measure()
         print(json.dumps({name: record[name]}), flush=True)

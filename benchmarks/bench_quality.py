@@ -4,8 +4,8 @@
 
 Each FOLDER holds ``train/`` and ``test/`` with one folder a class. For each of them it measures, for every quality,
 
-1. accuracy of ``learn`` and ``evaluate``;
-2. photos a second, decoding included, beside bare ONNX Runtime on the same images, already decoded, in turns.
+1. accuracy of ``learn`` and ``evaluate``; of thumbnails also with the backbone that larger photos would get;
+2. photos a second, decoding included, beside bare ONNX Runtime on the same images, already decoded; all in turns.
 
 The photos of the folder named by ``--shrink`` are made smaller and smaller instead, and classified from inputs of 224
 and of 288 pixels: from the size at which the latter does better photos are no thumbnails. The larger networks need
@@ -37,6 +37,7 @@ from gddsg.evaluation import average_accuracy
 from gddsg.files import replace_file
 from gddsg.onnx_runtime import onnx_bytes, open_session
 from gddsg.photos import embed_photos
+from gddsg.photos.quality import choose_backbone
 
 QUALITIES = ("fast", "good", "best")
 INPUTS = {"224": "efficientnet-lite0", "288": "efficientnet-lite0@288"}
@@ -47,29 +48,43 @@ NAMES = {"cub200": "CUB-200", "cub200_small": "CUB-200, 40 classes", "cifar100_s
 
 def qualities(folder: Path, cache: FeatureCache, images: int) -> dict[str, Any]:
     """Accuracy of every quality, and its speed on so many images."""
-    data, found = image_folder(folder), {}
-    with tempfile.TemporaryDirectory() as work:
-        for quality in QUALITIES:
-            model = PhotoClassifier(Path(work, quality), device="cpu", cache=cache, quality=quality)
-            model.learn(folder)
-            accuracy = round(100 * model.evaluate(folder).average_accuracy, 2)
-            backbone = model.backbone
-            found[quality] = {"backbone": backbone.name, "features": backbone.feature_dim, "A_N": accuracy}
-            found[quality] |= speed(backbone, data.train[:: max(len(data.train) // images, 1)])
+    data, found, backbones = image_folder(folder), dict[str, dict[str, Any]](), dict[str, Backbone]()
+    for quality in QUALITIES:
+        backbones[quality], accuracy = learnt(folder, cache, quality=quality)
+        found[quality] = {"backbone": backbones[quality].name, "features": backbones[quality].feature_dim}
+        found[quality]["A_N"] = accuracy
+        for_photos = choose_backbone(quality)
+        if for_photos != backbones[quality].name:  # these are thumbnails
+            found[quality]["A_N_as_photos"] = learnt(folder, cache, backbone=for_photos)[1]
+    for quality, speed in speeds(backbones, data.train[:: max(len(data.train) // images, 1)]).items():
+        found[quality] |= speed
     sides = [photo.shorter_side() for photo in data.train]
     sizes = {"classes": len(data.classes), "train": len(data.train), "test": len(data.test)}
     return {"dataset": folder.name, **sizes, "median_side": statistics.median(sides), "qualities": found}
 
 
-def speed(backbone: Backbone, photos: Sequence[Photo]) -> dict[str, float]:
-    """Photos a second: ours from files, ONNX Runtime alone from arrays, in turns; medians of three."""
-    bare = [_bare(part, photos) for part in split_name(backbone.name)]
-    times: dict[str, list[float]] = {"ours": [], "bare": []}
+def learnt(folder: Path, cache: FeatureCache, **choice: str) -> tuple[Backbone, float]:
+    """The backbone of a new model, and its A_N in per cent."""
+    with tempfile.TemporaryDirectory() as work:
+        model = PhotoClassifier(Path(work, "model"), device="cpu", cache=cache, **choice)
+        model.learn(folder)
+        return model.backbone, round(100 * model.evaluate(folder).average_accuracy, 2)
+
+
+def speeds(backbones: Mapping[str, Backbone], photos: Sequence[Photo]) -> dict[str, dict[str, float]]:
+    """Photos a second: ours from files, ONNX Runtime alone from arrays, all in turns; medians of three."""
+    bare = {quality: [_bare(part, photos) for part in split_name(one.name)] for quality, one in backbones.items()}
+    times: dict[tuple[str, str], list[float]] = {}
     for _ in range(REPEATS):
-        times["ours"].append(seconds(lambda: embed_photos(photos, backbone)))
-        times["bare"].append(seconds(lambda: [run() for run in bare]))
-    ours, alone = (len(photos) / statistics.median(times[side]) for side in ("ours", "bare"))
-    return {"photos_per_second": round(ours, 1), "bare_onnx_runtime": round(alone, 1)}
+        for quality, backbone in backbones.items():
+            ours = seconds(lambda backbone=backbone: embed_photos(photos, backbone))
+            alone = seconds(lambda quality=quality: [run() for run in bare[quality]])
+            times.setdefault((quality, "photos_per_second"), []).append(ours)
+            times.setdefault((quality, "bare_onnx_runtime"), []).append(alone)
+    found: dict[str, dict[str, float]] = {}
+    for (quality, side), taken in times.items():
+        found.setdefault(quality, {})[side] = round(len(photos) / statistics.median(taken), 1)
+    return found
 
 
 def _bare(part: PartName, photos: Sequence[Photo]) -> Callable[[], object]:
@@ -143,6 +158,19 @@ def quality_lines(records: Iterable[Mapping[str, Any]]) -> list[str]:
             cells += [f"{one['photos_per_second']:.0f}", f"{bare:.0f}"]
             lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def thumbnail_line(records: Iterable[Mapping[str, Any]]) -> str:
+    """What docs/photos.md says of thumbnails seen as photos are."""
+    (found,) = (
+        [q for q in one.get("qualities", {}).values() if "A_N_as_photos" in q] for one in records if _small(one)
+    )
+    worse = [f"{one['A_N']:.1f} to {one['A_N_as_photos']:.1f} (`{one['backbone']}`)" for one in found]
+    return f"with the input of larger photos they go from {' and from '.join(worse)}"
+
+
+def _small(record: Mapping[str, Any]) -> bool:
+    return any("A_N_as_photos" in one for one in record.get("qualities", {}).values())
 
 
 def shrunk_lines(records: Iterable[Mapping[str, Any]]) -> list[str]:
