@@ -5,17 +5,19 @@
 Each FOLDER holds one folder a class, below ``train/`` and ``test/`` or not. All photos are split five times into learnt
 and tested ones. Learnt are the photos alone, with a mirrored copy each, with nine near copies each, and with nine near
 copies of every fifth photo; the photos that are tested have none. Copies that come in batches must give the model that
-all at once give, up to what merging rounds. The table of docs/photos.md is that of the record.
+all at once give, up to what merging rounds. At last every limit by which copies are told takes another value, one at a
+time. The tables of docs/photos.md are those of the record.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ from PIL import Image, ImageEnhance, ImageOps
 from gddsg import GDDSG
 from gddsg.backbones import FeatureCache, load_backbone
 from gddsg.bench.revision import code_revision
+from gddsg.core import near_copies
 from gddsg.data import image_folder
 from gddsg.data.photo import Photo
 from gddsg.evaluation import average_accuracy
@@ -39,6 +42,14 @@ LEARNT = {
     "nine": "with nine near copies of each",
     "bursts": "with nine near copies of one in five",
 }
+
+OTHER_VALUES = {
+    "NEAR_SHARE": (0.3, 0.5),
+    "FAR_QUANTILE": (0.5, 0.9),
+    "LEAST_BITS": (2, 8),
+    "MOST_BITS": (14, 26),
+}
+"""Of the limits by which copies are told; the one that decides whether somebody is told of a copy changes no model."""
 
 Edit = Callable[[Image.Image], Image.Image]
 
@@ -89,7 +100,8 @@ def copies(folder: Path, classes: int | None, cache: FeatureCache) -> dict[str, 
     for name in EDITS:
         features.append(embed_photos([_edited(photo, name) for photo in photos], backbone, cache).features)
     labels, share = np.array([photo.label for photo in photos]), len(data.train) / (len(data.train) + len(data.test))
-    splits = [_judge(np.stack(features, axis=1), labels, *_split(labels, share, seed), seed) for seed in range(SPLITS)]
+    versions, parts = np.stack(features, axis=1), [_split(labels, share, seed) for seed in range(SPLITS)]
+    splits = [_judge(versions, labels, *parts[seed], seed) for seed in range(SPLITS)]
     return {
         "dataset": folder.name,
         "classes": len(wanted),
@@ -98,6 +110,33 @@ def copies(folder: Path, classes: int | None, cache: FeatureCache) -> dict[str, 
         "splits": SPLITS,
         "found": {how: _mean([split[how] for split in splits]) for how in LEARNT},
         "in_batches": _mean([split["in_batches"] for split in splits]),
+        "limits": [_with_limit(name, value, versions, labels, parts) for name, value in _limits()],
+    }
+
+
+def _limits() -> Iterator[tuple[str, float]]:
+    for name, others in OTHER_VALUES.items():
+        for value in sorted({getattr(near_copies, name), *others}):
+            yield name, value
+
+
+def _with_limit(
+    name: str,
+    value: float,
+    versions: NDArray[Any],
+    labels: NDArray[Any],
+    splits: Sequence[tuple[NDArray[np.intp], ...]],
+) -> dict[str, Any]:
+    """Accuracy with another value of a limit, of photos alone and of photos with nine copies each."""
+    used, found = getattr(near_copies, name) == value, dict[str, list[float]]()
+    with patch.object(near_copies, name, value):
+        for learnt, tested in splits:
+            for how, n in (("alone", 1), ("nine", versions.shape[1])):
+                X, y = versions[learnt, :n].reshape(-1, versions.shape[2]), labels[learnt].repeat(n)
+                model = GDDSG().partial_fit(X, y, sample_ids=np.arange(len(y)))
+                found.setdefault(how, []).append(_accuracy(model, versions[tested, 0], labels[tested]))
+    return {"limit": name, "value": value, "used": used} | {
+        how: round(float(np.mean(one)), 2) for how, one in found.items()
     }
 
 
@@ -185,6 +224,18 @@ def copy_lines(records: Iterable[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
+def limit_lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The second table of docs/photos.md: accuracy of photos alone, and with nine copies each."""
+    names = [NAMES.get(record["dataset"], record["dataset"]) for record in records]
+    lines = [f"| limit | value | {' | '.join(names)} |", f"|---|---{'|---' * len(names)}|"]
+    for rows in zip(*(record["limits"] for record in records), strict=True):
+        mark = "**" if rows[0]["used"] else ""
+        cells = [f"`{rows[0]['limit']}`", f"{mark}{rows[0]['value']:g}{mark}"]
+        cells += [f"{one['alone']:.1f}, {one['nine']:.1f}" for one in rows]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def main() -> None:
     """One record a folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -196,7 +247,7 @@ def main() -> None:
     with FeatureCache() as cache:
         found = [{"revision": revision, **copies(folder, args.classes, cache)} for folder in args.folders]
     replace_file(args.out, "".join(json.dumps(record) + "\n" for record in found).encode())
-    print("\n".join(copy_lines(found)))
+    print("\n".join([*copy_lines(found), *limit_lines(found)]))
 
 
 if __name__ == "__main__":
