@@ -36,7 +36,7 @@ class ADAM(AdaptingLearner[AdamState]):
     features of the pre-trained and of the adapted network, side by side, which is a matter of sums: later batches may
     come in any order, and classes may come back. Its authors call the method APER too.
 
-    Where the first batch is of a single class, there is nothing to adapt to and both networks are the same.
+    A first batch of a single class has nothing to tell apart, so that nothing is trained, then or later.
 
     Parameters
     ----------
