@@ -78,6 +78,7 @@ def test_an_earlier_value_stays_as_it_was():
 def test_no_learner_has_a_parameter_that_it_shares_for_show(name):
     names = set(LEARNERS[name]._get_param_names())
     projects = {"gddsg", "gddsg_paper", "ranpac", "klda", "acil", "anacp", "gacl", "loranpac", "randumb"}
+    projects |= {"ranpac_tuned", "gddsg_tuned"}
     assert ({"projection_dim", "seed"} <= names) == (name in projects)
     assert set(LEARNERS[name].fixed_by_learning) <= names
 

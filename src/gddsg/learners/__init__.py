@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from gddsg.learners.acil import ACIL
+from gddsg.learners.adam import ADAM
 from gddsg.learners.anacp import AnaCP
 from gddsg.learners.base import FeatureLearner, ImageLearner, Learner, Learnt, NotLearntError, ProjectionLearner
 from gddsg.learners.discriminant import Discriminant
+from gddsg.learners.ease import EASE
 from gddsg.learners.fecam import FeCAM
 from gddsg.learners.finetune import Finetune
 from gddsg.learners.gacl import GACL
 from gddsg.learners.gddsg import GDDSG
 from gddsg.learners.gddsg_paper import PaperGDDSG
+from gddsg.learners.gddsg_tuned import TunedGDDSG
 from gddsg.learners.joint_logistic import JointLogistic
 from gddsg.learners.joint_ridge import JointRidge
 from gddsg.learners.klda import KLDA
@@ -22,6 +25,7 @@ from gddsg.learners.lr_rgda import LRRGDA
 from gddsg.learners.nearest_reservoir import NearestReservoir
 from gddsg.learners.randumb import RanDumb
 from gddsg.learners.ranpac import RanPAC
+from gddsg.learners.ranpac_tuned import TunedRanPAC
 from gddsg.learners.simplecil import SimpleCIL
 from gddsg.learners.slda import SLDA
 
@@ -45,11 +49,17 @@ LEARNERS: dict[str, type[Learner[Any]]] = {
     "joint_ridge": JointRidge,
     "joint_logistic": JointLogistic,
     "finetune": Finetune,
+    "adam": ADAM,
+    "ease": EASE,
+    "ranpac_tuned": TunedRanPAC,
+    "gddsg_tuned": TunedGDDSG,
 }
 """Every learner by name."""
 
 __all__ = [
     "ACIL",
+    "ADAM",
+    "EASE",
     "GACL",
     "GDDSG",
     "KLDA",
@@ -75,4 +85,6 @@ __all__ = [
     "RanDumb",
     "RanPAC",
     "SimpleCIL",
+    "TunedGDDSG",
+    "TunedRanPAC",
 ]

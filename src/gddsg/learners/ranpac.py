@@ -6,7 +6,7 @@ from torch import Tensor
 
 from gddsg.core.projection import project
 from gddsg.core.transform import View
-from gddsg.learners.ridge import RidgeLearner
+from gddsg.learners.ridge import RANPAC_SCALE, RidgeLearner
 
 
 class RanPAC(RidgeLearner):
@@ -39,7 +39,7 @@ class RanPAC(RidgeLearner):
     https://arxiv.org/abs/2307.02251
     """
 
-    score_scale = 10.0
+    score_scale = RANPAC_SCALE
     number_bytes = 4
 
     def __init__(

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from gddsg.core.by_class import rows_by_class
+from gddsg.core.class_means import COSINE_SCALE, cosines
 from gddsg.core.label import Label
-from gddsg.core.transform import View, unit
+from gddsg.core.transform import View
 from gddsg.learners.base import FeatureLearner, Learnt
-
-_COSINE_SCALE = 16.0  # cosines lie within 1 of each other: unscaled, every probability would be near 1 / n_classes
 
 
 class SimpleCIL(FeatureLearner[Mapping[Label, Tensor]]):
@@ -60,6 +59,5 @@ class SimpleCIL(FeatureLearner[Mapping[Label, Tensor]]):
         return sums
 
     def _log_probabilities(self, learnt: Learnt[Mapping[Label, Tensor]], inputs: Tensor) -> Tensor:
-        prototypes = unit(torch.stack([learnt.state[label] for label in learnt.classes.tolist()]))
-        cosines = unit(inputs.cpu().double()) @ prototypes.T
-        return (_COSINE_SCALE * cosines).log_softmax(1)
+        prototypes = torch.stack([learnt.state[label] for label in learnt.classes.tolist()])
+        return (COSINE_SCALE * cosines(inputs.cpu(), prototypes)).log_softmax(1)

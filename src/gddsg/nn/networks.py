@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from typing import Any
@@ -20,7 +20,7 @@ from gddsg.data.images import Images
 from gddsg.errors import BackboneError, MissingExtraError
 from gddsg.nn.injection import Injection, injected, tap_layers, tap_transformer
 
-__all__ = ["TOY", "Network", "Transformer", "load_network", "require_transformer"]
+__all__ = ["TOY", "Addition", "Network", "Transformer", "load_network", "require_transformer"]
 
 TOY = "toy-vit"
 """A transformer of two small blocks for images of 8 × 8 pixels, with weights drawn by lot: to try things out."""
@@ -29,6 +29,9 @@ _AT_ONCE = 64
 
 Stem = Callable[[Tensor], Tensor]
 """A part in front of the network that is never trained, from images to maps."""
+
+Addition = tuple[Injection | None, Mapping[str, Tensor] | None]
+"""What :meth:`Network.features` takes besides inputs: an injection, and weights."""
 
 
 class Network(ABC):
@@ -120,10 +123,17 @@ class Network(ABC):
         self, images: Images, injection: Injection | None = None, weights: Mapping[str, Tensor] | None = None
     ) -> Tensor:
         """Features ``(n, feature_dim)`` of images on the CPU, without augmentation and without gradients."""
+        return self.embed_each(images, [(injection, weights)])[0]
+
+    def embed_each(self, images: Images, additions: Sequence[Addition]) -> list[Tensor]:
+        """Features as of :meth:`embed` with every injection or weights in turn; each image is prepared once."""
+        parts = [images[start : start + _AT_ONCE] for start in range(0, len(images), _AT_ONCE)]
         with torch.inference_mode():
-            parts = [images[start : start + _AT_ONCE] for start in range(0, len(images), _AT_ONCE)]
-            found = [self.features(self.prepare(part).to(self.device), injection, weights).cpu() for part in parts]
-        return torch.cat(found).clone()
+            found = [self._features_each(self.prepare(part).to(self.device), additions) for part in parts]
+        return [torch.cat(of_one).clone() for of_one in zip(*found, strict=True)]
+
+    def _features_each(self, inputs: Tensor, additions: Sequence[Addition]) -> list[Tensor]:
+        return [self.features(inputs, injection, weights).cpu() for injection, weights in additions]
 
     @property
     def layer_widths(self) -> dict[str, int]:
