@@ -27,6 +27,7 @@ _REFERENCES = (
     ("efficientnet-lite1", 240),
     ("efficientnet-lite2", 260),
     ("efficientnet-lite0", 288),
+    ("efficientnet-lite2", 340),
 )
 _SIDE = 320
 

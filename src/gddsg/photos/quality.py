@@ -20,7 +20,7 @@ photos of birds good down to 48, and at 32 no more (docs/photos.md)."""
 _FOR_PHOTOS: dict[str, str] = {
     "fast": "efficientnet-lite0",
     "good": "efficientnet-lite0@288",
-    "best": "efficientnet-lite0@288+efficientnet-lite2",
+    "best": "efficientnet-lite0@288+efficientnet-lite2@340",
 }
 _FOR_THUMBNAILS: dict[str, str] = {
     "fast": "efficientnet-lite0",
