@@ -29,7 +29,16 @@ def test_exemptions_name_laws_and_give_reasons(name):
 
 def test_only_upper_bounds_what_truncates_and_the_published_method_are_exempt_from_anything():
     exempt = {name for name, learner in LEARNERS.items() if learner.exempt}
-    assert exempt == {"joint_ridge", "joint_logistic", "loranpac", "gddsg_paper", "finetune"}
+    assert exempt == {
+        "joint_ridge",
+        "joint_logistic",
+        "loranpac",
+        "gddsg_paper",
+        "finetune",
+        "l2p",
+        "dualprompt",
+        "coda_prompt",
+    }
 
 
 def test_an_exempt_law_is_broken_indeed():
@@ -77,6 +86,7 @@ def test_every_learner_file_is_listed():
         "base",
         "features",
         "labels",
+        "prompted",
         "ridge",
         "trained",
     }

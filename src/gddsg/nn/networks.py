@@ -120,9 +120,23 @@ class Network(ABC):
         self, images: Images, injection: Injection | None = None, weights: Mapping[str, Tensor] | None = None
     ) -> Tensor:
         """Features ``(n, feature_dim)`` of images on the CPU, without augmentation and without gradients."""
+        return self.answers(images, lambda inputs: self.features(inputs, injection, weights))
+
+    def answers(self, images: Images, compute: Callable[[Tensor], Tensor], at_once: int = _AT_ONCE) -> Tensor:
+        """What ``compute`` makes of the inputs of images, on the CPU, without augmentation and without gradients.
+
+        Parameters
+        ----------
+        images : Images
+            What is looked at.
+        compute : callable
+            From inputs on the network's device to as many rows.
+        at_once : int
+            How many images it is given at a time, in their order.
+        """
         with torch.inference_mode():
-            parts = [images[start : start + _AT_ONCE] for start in range(0, len(images), _AT_ONCE)]
-            found = [self.features(self.prepare(part).to(self.device), injection, weights).cpu() for part in parts]
+            parts = [images[start : start + at_once] for start in range(0, len(images), at_once)]
+            found = [compute(self.prepare(part).to(self.device)).cpu() for part in parts]
         return torch.cat(found).clone()
 
     @property
