@@ -190,7 +190,7 @@ class CODAPrompt(PromptLearner):
         """Two blocks, few components, and large steps, for there are few of them."""
         given = super().test_params()
         training = {**given["training"], "epochs": 6, "rate": 0.03}
-        return {**given, "training": training, "blocks": (0, 1), "components_per_batch": 4}
+        return {**given, "training": training, "blocks": (0, 1), "length": 3, "components_per_batch": 5}
 
     def _begun(self, before: Prompted, network: Transformer) -> Components:
         random, older = self._random(before.batches, 1), self._older(before, network.width)
