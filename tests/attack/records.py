@@ -43,7 +43,7 @@ PLAUSIBLE = {
     "learner": ("gddsg", "ranpac", "GDDSG", "gddsg without class groups", *HOSTILE),
     "dataset": ("cifar100", "stanford-dogs", "own"),
     "backbone": ("vit-b16", "efficientnet-lite0", ""),
-    "protocol": ("honest", "released", "oracle-group", "another"),
+    "protocol": ("honest", "released", "oracle-group", "batch-wise-prompts", "another"),
     "order": ("seed 1", "seed 2", "hardest", "similar together", "similar apart", "", "²"),
     "incremental": (True, False),
     "exemplar_free": (True, False),

@@ -8,6 +8,7 @@ from gddsg.data import class_stream, task_sizes
 from gddsg.errors import InputError
 from gddsg.evaluation.leak_check import overlapping_classes
 from gddsg.evaluation.protocol import (
+    BATCH_WISE,
     ORACLE_GROUP,
     PROTOCOLS,
     RELEASED,
@@ -125,6 +126,6 @@ def test_calibration_is_measured_where_probabilities_are_the_methods_own(stream)
 
 def test_protocols_that_leak_say_so_and_need_their_own_learners(stream):
     assert [name for name, protocol in PROTOCOLS.items() if not protocol.leaks] == ["honest"]
-    for protocol in (RELEASED, ORACLE_GROUP):
+    for protocol in (RELEASED, ORACLE_GROUP, BATCH_WISE):
         with pytest.raises(InputError, match=protocol.name):
             next(evaluate_stream(SimpleCIL(), stream, protocol))

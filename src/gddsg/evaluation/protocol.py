@@ -2,7 +2,8 @@
 
 ``honest`` is the only protocol whose numbers compare with anything. The others answer a question about it and are
 labelled wherever they appear: ``released`` is how the code released with the paper evaluates, ``oracle-group`` is what
-a perfect identification of groups would give.
+a perfect identification of groups would give, ``batch-wise-prompts`` is how the code released with L2P and DualPrompt
+tests them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from gddsg.core.label import Label
 from gddsg.data.dataset import Inputs
 from gddsg.data.stream import Stream, own_rows
 from gddsg.errors import InputError
+from gddsg.evaluation.batch_wise import predict_by_vote
 from gddsg.evaluation.metrics import accuracy_in_group, class_accuracies, expected_calibration_error, group_accuracy
 from gddsg.learners.base import pickled_bytes
 
@@ -150,11 +152,24 @@ def _true_groups(learner: Any, labels: Labels) -> NDArray[np.int64]:
     return np.array([group_of[label] for label in labels.tolist()], dtype=np.int64)
 
 
+def _batch_wise(learner: Any, pool: TestPool) -> Labels:
+    answers = np.empty(len(pool.labels), dtype=pool.labels.dtype)
+    for classes in pool.tasks:
+        # this is the leak: the truth decides who chooses prompts together
+        rows = np.concatenate([np.flatnonzero(pool.labels == label) for label in classes])
+        if len(rows):
+            answers[rows] = predict_by_vote(learner, pool.inputs[rows])
+    return answers
+
+
 HONEST = Protocol("honest", _honest, lambda learner, pool: np.asarray(learner.predict_group(pool.inputs)))
 RELEASED = Protocol("released", _released, _released_groups, leaks="the task of each test sample is told")
 ORACLE_GROUP = Protocol("oracle-group", _oracle_group, None, leaks="the group of each test sample is told: a bound")
+BATCH_WISE = Protocol(
+    "batch-wise-prompts", _batch_wise, None, leaks="test samples of a class are tested together and share prompts"
+)
 
-PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in (HONEST, RELEASED, ORACLE_GROUP)}
+PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in (HONEST, RELEASED, ORACLE_GROUP, BATCH_WISE)}
 """The protocols by name."""
 
 

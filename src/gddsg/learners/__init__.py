@@ -8,8 +8,10 @@ from gddsg.learners.acil import ACIL
 from gddsg.learners.adam import ADAM
 from gddsg.learners.anacp import AnaCP
 from gddsg.learners.base import FeatureLearner, ImageLearner, Learner, Learnt, NotLearntError, ProjectionLearner
+from gddsg.learners.coda_prompt import CODAPrompt
 from gddsg.learners.discriminant import Discriminant
 from gddsg.learners.ease import EASE
+from gddsg.learners.dualprompt import DualPrompt
 from gddsg.learners.fecam import FeCAM
 from gddsg.learners.finetune import Finetune
 from gddsg.learners.gacl import GACL
@@ -19,6 +21,7 @@ from gddsg.learners.gddsg_tuned import TunedGDDSG
 from gddsg.learners.joint_logistic import JointLogistic
 from gddsg.learners.joint_ridge import JointRidge
 from gddsg.learners.klda import KLDA
+from gddsg.learners.l2p import L2P
 from gddsg.learners.layup import LayUP
 from gddsg.learners.loranpac import LoRanPAC
 from gddsg.learners.lr_rgda import LRRGDA
@@ -53,6 +56,9 @@ LEARNERS: dict[str, type[Learner[Any]]] = {
     "ease": EASE,
     "ranpac_tuned": TunedRanPAC,
     "gddsg_tuned": TunedGDDSG,
+    "l2p": L2P,
+    "dualprompt": DualPrompt,
+    "coda_prompt": CODAPrompt,
 }
 """Every learner by name."""
 
@@ -63,11 +69,14 @@ __all__ = [
     "GACL",
     "GDDSG",
     "KLDA",
+    "L2P",
     "LEARNERS",
     "LRRGDA",
     "SLDA",
     "AnaCP",
+    "CODAPrompt",
     "Discriminant",
+    "DualPrompt",
     "FeCAM",
     "FeatureLearner",
     "Finetune",

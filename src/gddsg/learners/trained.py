@@ -102,10 +102,15 @@ class TrainedLearner(ImageLearner[A]):
         self, loss: Any, parameters: Sequence[nn.Parameter], images: Images, targets: Sequence[int], batch: int
     ) -> None:
         """Train ``parameters`` on the images of the batch of that number; see :func:`gddsg.nn.training.train`."""
-        recipe, network = self._recipe(), self._network()
-        data = TrainingData(network, images, targets, recipe.augment)
+        self._train_on(self._data(images, targets), loss, parameters, batch)
+
+    def _data(self, images: Images, targets: Sequence[int]) -> TrainingData:
+        return TrainingData(self._network(), images, targets, self._recipe().augment)
+
+    def _train_on(self, data: TrainingData, loss: Any, parameters: Sequence[nn.Parameter], batch: int) -> None:
+        """Train ``parameters`` on data that a method has looked at before: they are prepared only once."""
         kept = None if self.checkpoints is None else Checkpoint(Path(self.checkpoints) / f"batch-{batch}.checkpoint")
-        train(loss, parameters, data, recipe, (self.seed, batch), kept)
+        train(loss, parameters, data, self._recipe(), (self.seed, batch), kept)
         if kept is not None:
             kept.drop()
 

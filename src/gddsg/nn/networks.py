@@ -123,17 +123,31 @@ class Network(ABC):
         self, images: Images, injection: Injection | None = None, weights: Mapping[str, Tensor] | None = None
     ) -> Tensor:
         """Features ``(n, feature_dim)`` of images on the CPU, without augmentation and without gradients."""
-        return self.embed_each(images, [(injection, weights)])[0]
+        return self.answers(images, lambda inputs: self.features(inputs, injection, weights))
 
     def embed_each(self, images: Images, additions: Sequence[Addition]) -> list[Tensor]:
         """Features as of :meth:`embed` with every injection or weights in turn; each image is prepared once."""
-        parts = [images[start : start + _AT_ONCE] for start in range(0, len(images), _AT_ONCE)]
-        with torch.inference_mode():
-            found = [self._features_each(self.prepare(part).to(self.device), additions) for part in parts]
-        return [torch.cat(of_one).clone() for of_one in zip(*found, strict=True)]
+        found = self.answers(
+            images, lambda inputs: torch.cat([self.features(inputs, *one) for one in additions], dim=1)
+        )
+        return [part.contiguous() for part in found.split(self.feature_dim, dim=1)]
 
-    def _features_each(self, inputs: Tensor, additions: Sequence[Addition]) -> list[Tensor]:
-        return [self.features(inputs, injection, weights).cpu() for injection, weights in additions]
+    def answers(self, images: Images, compute: Callable[[Tensor], Tensor], at_once: int = _AT_ONCE) -> Tensor:
+        """What ``compute`` makes of the inputs of images, on the CPU, without augmentation and without gradients.
+
+        Parameters
+        ----------
+        images : Images
+            What is looked at.
+        compute : callable
+            From inputs on the network's device to as many rows.
+        at_once : int
+            How many images it is given at a time, in their order.
+        """
+        with torch.inference_mode():
+            parts = [images[start : start + at_once] for start in range(0, len(images), at_once)]
+            found = [compute(self.prepare(part).to(self.device)).cpu() for part in parts]
+        return torch.cat(found).clone()
 
     @property
     def layer_widths(self) -> dict[str, int]:
