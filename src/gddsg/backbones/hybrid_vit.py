@@ -11,6 +11,7 @@ what comes in front, which weights belong to it, and what the whole should give 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from importlib.resources import as_file, files
@@ -107,7 +108,9 @@ def is_hybrid(folder: str) -> bool:
     folder : str
         Or the name of a model on the hub, which is none.
     """
-    return Path(folder, STEM_FILE).is_file()
+    with contextlib.suppress(OSError, ValueError):  # of a name that can be no path
+        return Path(folder, STEM_FILE).is_file()
+    return False
 
 
 def require_own_size(part: PartName) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gddsg.backbones.base import Array, available_cores, fingerprint
-from gddsg.backbones.efficientnet_lite import features_module, preprocess_for, read_weights
+from gddsg.backbones.base import Array, available_cores
+from gddsg.backbones.efficientnet_lite import WEIGHTS, features_module, preprocess_for, read_weights
 from gddsg.backbones.efficientnet_lite_network import EfficientNetLiteNetwork, LastMap
 from gddsg.backbones.kept_network import kept_session
 from gddsg.backbones.names import EMBEDDED
@@ -69,8 +69,7 @@ class Stem:
         self.network: EfficientNetLiteNetwork = features_module(STEM, self.weights)
         self._maps: Callable[[Array], Array]
         if device == "cpu":
-            name = f"{STEM}-last-map-{fingerprint(self.preprocess, [self.weights])}"
-            kept_session(cache_folder, name, self._exported, self._take_session)
+            kept_session(cache_folder, f"{STEM}-last-map-{WEIGHTS[STEM][:16]}", self._exported, self._take_session)
         else:
             self._maps = _torch_maps(features_module(STEM, self.weights), device)
             self._prove_itself(GPU_TOLERANCE)

@@ -22,7 +22,7 @@ from gddsg.nn.checkpoint import Checkpoint
 from gddsg.nn.networks import Network
 from gddsg.nn.processes import Processes, processes
 
-__all__ = ["Batch", "Recipe", "Samples", "TrainingData", "TrainingProgress", "train", "watching"]
+__all__ = ["Batch", "Recipe", "Samples", "TrainingData", "TrainingProgress", "check_recipe", "train", "watching"]
 
 Schedule = Literal["constant", "cosine", "short-cosine", "warm-cosine"]
 
@@ -233,7 +233,7 @@ def train(
     TrainingError
         If the loss is no number any more; the parameters are then of no use.
     """
-    _check(recipe)
+    check_recipe(recipe)
     run = _Run(loss, list(parameters), data, recipe, processes())
     first = 0 if checkpoint is None else checkpoint.restore(run.key(seed), run.parameters, run.optimiser)
     clock = _Clock(recipe, len(data), first)
@@ -248,7 +248,14 @@ def train(
             checkpoint.keep(run.key(seed), epoch + 1, run.parameters, run.optimiser)
 
 
-def _check(recipe: Recipe) -> None:
+def check_recipe(recipe: Recipe) -> None:
+    """Refuse a recipe that makes no sense.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        How something is to be trained.
+    """
     for name in ("epochs", "batch_size", "accumulate"):
         value = getattr(recipe, name)
         if not isinstance(value, int | np.integer) or value < 1:
