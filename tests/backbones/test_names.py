@@ -3,7 +3,7 @@
 import pytest
 
 from gddsg.backbones import resolve_name, spell_out
-from gddsg.backbones.names import EMBEDDED, PRESETS, PartName, split_name
+from gddsg.backbones.names import EMBEDDED, HYBRID, PRESETS, PartName, split_name
 from gddsg.backbones.trust import is_trusted, trust
 from gddsg.errors import BackboneError
 
@@ -21,6 +21,8 @@ LITE = "efficientnet-lite0"
         ("efficientnet-lite2@224", "efficientnet-lite2@224"),
         (f"{LITE}@224/layers4", f"{LITE}/layers4"),
         (f"{LITE}@288/layers04", f"{LITE}@288/layers4"),
+        ("hybrid-vit@224", "hybrid-vit"),
+        (f"hybrid-vit+{LITE}@288", f"hybrid-vit+{LITE}@288"),
         ("vit-b16@384", "hf:google/vit-base-patch16-224-in21k@384"),
         ("hf:a/b@384/layers2", "hf:a/b@384/layers2"),
         ("resnet18@288+vit-b16", "hf:microsoft/resnet-18@288+hf:google/vit-base-patch16-224-in21k"),
@@ -45,6 +47,8 @@ def test_every_backbone_is_written_in_one_way(name, full):
         (f"hf:mine+{LITE}s", [PartName(f"hf:mine+{LITE}s")]),
         (f"hf:mine+{LITE}", [PartName("hf:mine"), PartName(LITE)]),
         (f"hf:mine+{LITE}/", [PartName(f"hf:mine+{LITE}/")]),
+        ("hf:mine+hybrid-vit", [PartName("hf:mine"), PartName("hybrid-vit")]),
+        ("hf:mine+hybrid-vit/", [PartName("hf:mine+hybrid-vit/")]),
         ("hf:net@288/", [PartName("hf:net@288/")]),
         ("hf:net@288/@96", [PartName("hf:net@288/", 96)]),
         ("hf:layers4/@96", [PartName("hf:layers4/", 96)]),
@@ -65,7 +69,7 @@ def test_pixels_are_known_without_the_network_where_they_can_be():
 
 
 @pytest.mark.parametrize("pixels", ["0", "31", "1025", "99999", "9" * 500])
-@pytest.mark.parametrize("network", [*EMBEDDED, *PRESETS, "hf:a/b", "timm:c", "resnet9000"])
+@pytest.mark.parametrize("network", [*EMBEDDED, HYBRID, *PRESETS, "hf:a/b", "timm:c", "resnet9000"])
 def test_a_size_out_of_range(network, pixels):
     for name in (f"{network}@{pixels}", f"{LITE}+{network}@{pixels}/layers2", f"{network}@{pixels}+{LITE}"):
         with pytest.raises(

@@ -19,6 +19,7 @@ from gddsg.backbones.feature_cache import FeatureCache
 from gddsg.backbones.folders import with_whole_path
 from gddsg.backbones.names import (
     EMBEDDED,
+    HYBRID,
     LONGEST_NAME,
     PRESETS,
     SOURCES,
@@ -37,11 +38,13 @@ DEFAULT_BACKBONE = "efficientnet-lite0"
 __all__ = [
     "DEFAULT_BACKBONE",
     "EMBEDDED",
+    "HYBRID",
     "PRESETS",
     "SOURCES",
     "Backbone",
     "FeatureCache",
     "Preprocess",
+    "best_device",
     "cache_folder",
     "load_backbone",
     "require_device",
@@ -60,7 +63,8 @@ def load_backbone(name: str = DEFAULT_BACKBONE, device: str | None = None, folde
     Parameters
     ----------
     name : str
-        ``efficientnet-lite0`` (embedded), ``-lite1``, ``-lite2``; ``hf:NAME`` or ``hf:FOLDER``, which is called by its
+        ``efficientnet-lite0`` (embedded), ``-lite1``, ``-lite2``; ``hybrid-vit``, a compact transformer on top of the
+        first, or another such from a folder, ``hf:FOLDER``; ``hf:NAME`` or ``hf:FOLDER``, which is called by its
         whole path from then on; ``timm:NAME``; or a preset, ``vit-b16``, ``resnet50``, ``resnet18``. With ``@288``
         after it images come in that many pixels instead of the network's own number; with ``/layers4`` after that an
         image's features are the pooled outputs of the last four layers in a row, the usual ones at the end; timm models
@@ -72,7 +76,7 @@ def load_backbone(name: str = DEFAULT_BACKBONE, device: str | None = None, folde
     """
     parts = split_name(_placed(resolve_name(name)))
     if device is None:
-        device = _best_device()
+        device = best_device()
     else:
         require_device(device)
     _require_installed(parts)  # before one of them is loaded in vain
@@ -84,14 +88,20 @@ def _require_installed(parts: Sequence[PartName]) -> None:
     from gddsg.backbones.efficientnet_lite import require_installed
 
     for part in parts:
-        if not part.source:
+        if part.network == HYBRID:
+            from gddsg.backbones.hybrid_vit import require_published_weights
+
+            require_published_weights()
+        elif not part.source:
             require_installed(part.network)
 
 
 def _load_part(part: PartName, device: str, folder: Path) -> Backbone:
     # backbones are imported when they are needed, since each brings a large library along
     if part.source:
-        return _load_from_outside(part, device)
+        return _load_from_outside(part, device, folder)
+    if part.network == HYBRID:
+        return _load_hybrid(part, device, folder)
     from gddsg.backbones.efficientnet_lite import EfficientNetLite
 
     return EfficientNetLite(part.network, device, folder, part.layers, part.size)
@@ -108,22 +118,38 @@ def _placed(name: str) -> str:
     return whole
 
 
-def _load_from_outside(part: PartName, device: str) -> Backbone:
+def _load_hybrid(part: PartName, device: str, folder: Path, source: Path | None = None) -> Backbone:
+    from gddsg.backbones.hybrid_vit import HybridViT, require_own_size
+
+    require_own_size(part)
+    _forbid_telemetry()
+    return HybridViT(part.network, device, folder, source)
+
+
+def _load_from_outside(part: PartName, device: str, folder: Path) -> Backbone:
     name = part.network.partition(":")[2]
     if part.source == "timm" and part != PartName(part.network):
         raise BackboneError(
             f"{part.network} gives its last layer alone, at its own size. Write {part.network}, or use hf:NAME."
         )
-    if not os.environ.get("HF_HUB_DISABLE_TELEMETRY"):  # who has set it himself has decided for himself
-        os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"  # read when the hub's library is imported
+    _forbid_telemetry()
     with _only_weights():
         if part.source == "hf":
+            from gddsg.backbones.hybrid_vit import is_hybrid
+
+            if is_hybrid(name):
+                return _load_hybrid(part, device, folder, Path(name))
             from gddsg.backbones.huggingface import HuggingFaceBackbone
 
             return HuggingFaceBackbone(name, device, part.layers, part.size)
         from gddsg.backbones.timm_models import TimmBackbone
 
         return TimmBackbone(name, device)
+
+
+def _forbid_telemetry() -> None:
+    if not os.environ.get("HF_HUB_DISABLE_TELEMETRY"):  # who has set it himself has decided for himself
+        os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"  # read when the hub's library is imported
 
 
 @contextlib.contextmanager
@@ -159,7 +185,8 @@ def require_device(device: str) -> None:
         ) from error
 
 
-def _best_device() -> str:
+def best_device() -> str:
+    """A GPU if there is one, otherwise the CPU."""
     return _devices()[-1] if _may_have_gpu() else "cpu"
 
 

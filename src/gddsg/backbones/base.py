@@ -91,8 +91,8 @@ class Backbone(ABC):
     def trainable(self) -> Trainable:
         """The network itself; an error where it cannot be had."""
         raise BackboneError(
-            f"{self.name} cannot be trained here. Use a single network at its own size: hf:NAME, vit-b16, resnet18 or "
-            "efficientnet-lite0, without @, /layers and +."
+            f"{self.name} cannot be trained here. Use a single network at its own size: hf:NAME, hybrid-vit, vit-b16, "
+            "resnet18 or efficientnet-lite0, without @, /layers and +."
         )
 
     @property

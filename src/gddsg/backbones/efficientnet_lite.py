@@ -66,7 +66,7 @@ class EfficientNetLite(Backbone):
         self.name = str(part)
         self._network = name, layers
         self.feature_dim = sum(widths[-layers:])
-        self.preprocess = _preprocess(name, size)
+        self.preprocess = preprocess_for(name, size)
         self.fingerprint = fingerprint(self.preprocess, [weights, *layers_mark(layers)])
         self._expected = expected_features(name, weights, size)
         if device == "cpu":
@@ -177,8 +177,8 @@ def expected_features(name: str, weights: bytes, size: int) -> Array:
     network = features_module(name, weights)
     own = reference_features(name, EMBEDDED[name])
     assert own is not None  # every network has one
-    require_close(name, _features_of_the_picture(network, _preprocess(name, EMBEDDED[name])), own, TOLERANCE)
-    return _features_of_the_picture(network, _preprocess(name, size))
+    require_close(name, _features_of_the_picture(network, preprocess_for(name, EMBEDDED[name])), own, TOLERANCE)
+    return _features_of_the_picture(network, preprocess_for(name, size))
 
 
 def _features_of_the_picture(network: Any, preprocess: Preprocess) -> Array:
@@ -189,7 +189,8 @@ def _features_of_the_picture(network: Any, preprocess: Preprocess) -> Array:
     return np.asarray(features[0].numpy(), dtype=np.float32)
 
 
-def _preprocess(name: str, size: int) -> Preprocess:
+def preprocess_for(name: str, size: int) -> Preprocess:
+    """How an image becomes the input of a network at that size."""
     own = (EMBEDDED[name], EMBEDDED[name])
     return Preprocess(own, crop=0.875, mean=(127 / 255,) * 3, deviation=(128 / 255,) * 3).at(size)
 

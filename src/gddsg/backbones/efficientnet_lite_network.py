@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from gddsg.backbones.efficientnet_lite_shape import FEATURE_DIM, SCALES, STAGES, STEM_WIDTH, scaled_width
 
-_CLASSES = 1000
+CLASSES = 1000
+"""Of ImageNet."""
 
 
 class EfficientNetLiteNetwork(nn.Module):
@@ -48,18 +49,55 @@ class EfficientNetLiteNetwork(nn.Module):
         self._blocks = nn.ModuleList(blocks)
         self._conv_head = _SameConv(channels, FEATURE_DIM, 1)
         self._bn1 = _norm(FEATURE_DIM)
-        self._fc = nn.Linear(FEATURE_DIM, _CLASSES)  # never used: the weights files hold it
+        self._fc = nn.Linear(FEATURE_DIM, CLASSES)  # no part of the features
 
     def forward(self, images: Tensor) -> Tensor:
         """Features of preprocessed images."""
-        maps = F.relu6(self._bn0(self._conv_stem(images)))
+        maps = self._first_map(images)
         earlier = []
         for place, block in enumerate(self._blocks):
             maps = block(maps)
             if place in self._given:
                 earlier.append(maps.mean((2, 3)))
-        last = F.relu6(self._bn1(self._conv_head(maps))).mean((2, 3))
+        last = self.pooled(maps)
         return torch.cat([*earlier, last], dim=1) if earlier else last
+
+    def last_map(self, images: Tensor) -> Tensor:
+        """What the last block gives, ``(n, channels, height / 32, width / 32)``."""
+        maps = self._first_map(images)
+        for block in self._blocks:
+            maps = block(maps)
+        return maps
+
+    def pooled(self, last_map: Tensor) -> Tensor:
+        """The 1280 features of what :meth:`last_map` gives."""
+        return F.relu6(self._bn1(self._conv_head(last_map))).mean((2, 3))
+
+    def logits(self, pooled: Tensor) -> Tensor:
+        """Logits ``(n, 1000)`` of the classes of ImageNet, of what :meth:`pooled` gives."""
+        logits: Tensor = self._fc(pooled)
+        return logits
+
+    def _first_map(self, images: Tensor) -> Tensor:
+        return F.relu6(self._bn0(self._conv_stem(images)))
+
+
+class LastMap(nn.Module):
+    """The network up to its last block, as a module: images ``(n, 3, height, width)`` to maps.
+
+    Parameters
+    ----------
+    network : EfficientNetLiteNetwork
+        The whole of it.
+    """
+
+    def __init__(self, network: EfficientNetLiteNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Maps of preprocessed images."""
+        return self.network.last_map(images)
 
 
 class _Block(nn.Module):

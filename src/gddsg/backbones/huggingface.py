@@ -106,7 +106,7 @@ class HuggingFaceBackbone(Backbone):
             if self._part.size is None:
                 raise
             raise BackboneError(
-                f"{self._part.network} cannot take images of {self._part.size} pixels ({_first_line(error)}). "
+                f"{self._part.network} cannot take images of {self._part.size} pixels ({first_line(error)}). "
                 f"Leave @{self._part.size} out."
             ) from error
 
@@ -138,14 +138,7 @@ def _mean(hidden: Any) -> Any:
 
 def _load(source: str) -> tuple[dict[str, Any], Any, Iterator[bytes]]:
     """Preprocessor settings, model, and the weights it was given, as bytes."""
-    try:
-        import transformers  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError(
-            "Hugging Face backbones need transformers. Install it with: pip install 'gddsg[hf]'"
-        ) from error
-    for library in ("transformers", "huggingface_hub"):
-        logging.getLogger(library).setLevel(logging.ERROR)
+    _import_transformers()
     if not Path(source).is_dir() and not _HUB_NAME.fullmatch(source):
         raise BackboneError(
             f"The backbone hf:{source} could not be loaded: there is no such folder, and it cannot be a name on the "
@@ -155,10 +148,30 @@ def _load(source: str) -> tuple[dict[str, Any], Any, Iterator[bytes]]:
         settings, model, report = _read_or_download(source)
     except Exception as error:  # a folder or a hub may hold anything, and reading it fail in any way
         raise BackboneError(
-            f"The backbone hf:{source} could not be loaded ({_first_line(error)}). If the hub is out of reach, use "
+            f"The backbone hf:{source} could not be loaded ({first_line(error)}). If the hub is out of reach, use "
             "the embedded default (efficientnet-lite0), or name the folder that the model is in: --backbone hf:FOLDER."
         ) from error
     return settings, model, _weights(model, set(report["missing_keys"]))
+
+
+def _import_transformers() -> Any:
+    try:
+        import transformers
+    except ImportError as error:
+        raise MissingExtraError(
+            "Hugging Face backbones need transformers. Install it with: pip install 'gddsg[hf]'"
+        ) from error
+    for library in ("transformers", "huggingface_hub"):
+        logging.getLogger(library).setLevel(logging.ERROR)
+    return transformers
+
+
+@contextlib.contextmanager
+def quiet_transformers() -> Iterator[Any]:
+    """The library, which meanwhile draws no bar and says nothing but errors; an error where it is not installed."""
+    transformers = _import_transformers()
+    with _without_bar():
+        yield transformers
 
 
 def _read_or_download(source: str) -> tuple[dict[str, Any], Any, dict[str, Any]]:
@@ -207,7 +220,7 @@ def _require_hub() -> None:
     try:
         huggingface_hub.get_session().head(place, timeout=_HUB_SECONDS)
     except Exception as error:  # every version of the library raises errors of its own
-        raise ConnectionError(f"{place} cannot be reached: {_first_line(error)}") from error
+        raise ConnectionError(f"{place} cannot be reached: {first_line(error)}") from error
 
 
 def _weights(model: Any, random: set[str]) -> Iterator[bytes]:
@@ -218,7 +231,8 @@ def _weights(model: Any, random: set[str]) -> Iterator[bytes]:
             yield value.cpu().contiguous().numpy().tobytes()
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an error says, in short."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
 
 
@@ -227,7 +241,7 @@ def _checked_preprocess(source: str, settings: Mapping[str, Any]) -> Preprocess:
         found = preprocess_of(settings)
         usable = all(1 <= side <= _LARGEST_SIDE for side in found.size) and found.crop > 0 and all(found.deviation)
     except (TypeError, ValueError, IndexError, KeyError, AttributeError, ArithmeticError) as error:
-        raise BackboneError(f"{_NO_PREPROCESS.format(source)} ({_first_line(error)}).") from error
+        raise BackboneError(f"{_NO_PREPROCESS.format(source)} ({first_line(error)}).") from error
     if not usable:
         raise BackboneError(f"{_NO_PREPROCESS.format(source)} ({found}).")
     return found

@@ -4,7 +4,7 @@
 
     name    = part {"+" part}                      features of all parts, side by side
     part    = network ["@" pixels] ["/layers" n]   height and width of its input; how many of its last layers
-    network = "efficientnet-lite0", … | preset | "hf:" name or folder | "timm:" name
+    network = "efficientnet-lite0", … | "hybrid-vit" | preset | "hf:" name or folder | "timm:" name
 
 A network at its own size is written without it. A plus divides a name only where the name of a backbone begins behind
 it, so that a folder may have one in its path; and a folder that ends like a size, layers or another part is meant by a
@@ -23,6 +23,9 @@ EMBEDDED = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-
 """Those whose weights this package knows byte for byte, and their own sizes; all others are whatever is found under
 their name."""
 
+HYBRID = "hybrid-vit"
+"""The compact transformer on top of the first of them, whose weights come with this package."""
+
 PRESETS = {
     "vit-b16": "hf:google/vit-base-patch16-224-in21k",
     "resnet50": "hf:microsoft/resnet-50",
@@ -39,9 +42,10 @@ LEAST_SIZE, LARGEST_SIZE = 32, 1024
 LONGEST_NAME = 1000
 """Characters of a whole name."""
 
+_OWN_SIZES = EMBEDDED | {HYBRID: EMBEDDED["efficientnet-lite0"]}
 _MOST_PARTS = 8
 _LONGEST_NUMBER = 4
-_SHORT_NAMES = "|".join(map(re.escape, (*EMBEDDED, *PRESETS)))
+_SHORT_NAMES = "|".join(map(re.escape, (*_OWN_SIZES, *PRESETS)))
 _BETWEEN_PARTS = re.compile(
     rf"\+(?=(?:{'|'.join(SOURCES)}):|(?:{_SHORT_NAMES})(?:@[0-9]+)?(?:/layers[-.0-9]+)?(?:\+|\Z))"
 )
@@ -81,7 +85,7 @@ class PartName:
     @property
     def pixels(self) -> int | None:
         """Height and width of its input, None where only the network itself could tell."""
-        return EMBEDDED.get(self.network) if self.size is None else self.size
+        return _OWN_SIZES.get(self.network) if self.size is None else self.size
 
 
 def split_name(name: str) -> tuple[PartName, ...]:
@@ -129,7 +133,7 @@ def resolve_name(name: str) -> str:
     parts = split_name(name)
     full = "+".join(map(str, parts))
     if not all(_can_be(part) for part in parts) or not can_be_kept(full):
-        known = ", ".join([*EMBEDDED, *PRESETS])
+        known = ", ".join([*_OWN_SIZES, *PRESETS])
         raise BackboneError(
             f"There is no backbone {name[:LONGEST_NAME]!r}. Choose one of {known}, or hf:NAME, hf:FOLDER, timm:NAME. "
             "For an input of 288 pixels, say, put @288 behind its name; for its last four layers put /layers4 behind "
@@ -154,7 +158,7 @@ def can_be_kept(name: str) -> bool:
 
 
 def _can_be(part: PartName) -> bool:
-    return part.network in EMBEDDED or (part.source != "" and len(part.network) > len(part.source) + 1)
+    return part.network in _OWN_SIZES or (part.source != "" and len(part.network) > len(part.source) + 1)
 
 
 def _part(text: str) -> PartName:
@@ -166,7 +170,7 @@ def _part(text: str) -> PartName:
             "each once, and the size first, as in efficientnet-lite0@288/layers4."
         )
     network = PRESETS.get(network, network)
-    return PartName(network, None if size == EMBEDDED.get(network) else size, layers)
+    return PartName(network, None if size == _OWN_SIZES.get(network) else size, layers)
 
 
 def _split_layers(text: str) -> tuple[str, int]:

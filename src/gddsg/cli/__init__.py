@@ -13,8 +13,11 @@ from gddsg.cli import answering
 from gddsg.cli import handing_out
 
 # isort: split
+from gddsg.cli import pretraining
+
+# isort: split
 from gddsg.cli.bench import app as bench
 
 app.add_typer(bench, name="bench")
 
-__all__ = ["answering", "app", "handing_out", "teaching"]
+__all__ = ["answering", "app", "handing_out", "pretraining", "teaching"]

@@ -241,7 +241,7 @@ def require_transformer(network: Network, method: str, blocks: int = 1) -> Trans
     if not isinstance(network, Transformer):
         raise BackboneError(
             f"{method} puts prompts or adapters into the blocks of a ViT, and {network.identity} is none. "
-            "Use a ViT of Hugging Face, such as backbone='vit-b16'."
+            "Use a ViT of Hugging Face, such as backbone='vit-b16' or 'hybrid-vit'."
         )
     if network.blocks < blocks:
         raise BackboneError(

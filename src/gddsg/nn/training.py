@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -22,11 +22,12 @@ from gddsg.nn.checkpoint import Checkpoint
 from gddsg.nn.networks import Network
 from gddsg.nn.processes import Processes, processes
 
-__all__ = ["Batch", "Recipe", "TrainingData", "TrainingProgress", "train", "watching"]
+__all__ = ["Batch", "Recipe", "Samples", "TrainingData", "TrainingProgress", "check_recipe", "train", "watching"]
 
-Schedule = Literal["constant", "cosine", "short-cosine"]
+Schedule = Literal["constant", "cosine", "short-cosine", "warm-cosine"]
 
 _CACHE_BYTES = 2**32
+_WARM_UP = 0.05  # of all steps
 _LOOKED_AT = 8  # samples by which a checkpoint knows its data again
 
 
@@ -40,29 +41,38 @@ class Recipe:
         How often all samples are seen, and how many at a time.
     rate : float
         Learning rate at first.
-    optimiser : {"sgd", "adam"}
-        SGD with momentum 0.9, or Adam.
-    schedule : {"constant", "cosine", "short-cosine"}
+    optimiser : {"sgd", "adam", "adamw"}
+        SGD with momentum 0.9, Adam, or Adam with weight decay apart from the gradient.
+    schedule : {"constant", "cosine", "short-cosine", "warm-cosine"}
         How the rate goes on from epoch to epoch: not at all, to zero after the last one, or to nearly zero in the last.
+        The fourth changes it at every step: up from zero in the first twentieth of all, then to zero by a cosine.
     weight_decay : float
         Of all that is trained.
     augment : bool
         Whether every sample is a random part of its image, perhaps mirrored, anew each time.
     accumulate : int
         In how many parts a batch is computed, where memory is short; the result is the same.
+    clip : float or None
+        Largest length of the gradient, of all parameters together; longer ones are shortened to it.
     """
 
     epochs: int
     batch_size: int
     rate: float
-    optimiser: Literal["sgd", "adam"] = "sgd"
+    optimiser: Literal["sgd", "adam", "adamw"] = "sgd"
     schedule: Schedule = "constant"
     weight_decay: float = 0.0
     augment: bool = True
     accumulate: int = 1
+    clip: float | None = None
 
-    def rate_in(self, epoch: int) -> float:
-        """The learning rate in an epoch, counted from 0."""
+    def rate_in(self, epoch: int, share: float = 0.0) -> float:
+        """The learning rate in an epoch, counted from 0, of which a share is over."""
+        if self.schedule == "warm-cosine":
+            done = (epoch + share) / self.epochs
+            if done < _WARM_UP:
+                return self.rate * done / _WARM_UP
+            return self.rate * (1 + math.cos(math.pi * (done - _WARM_UP) / (1 - _WARM_UP))) / 2
         if self.schedule == "cosine":
             return self.rate * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
         if self.schedule == "short-cosine":
@@ -79,7 +89,7 @@ class Batch:
     inputs : Tensor
         What :meth:`gddsg.nn.networks.Network.features` takes.
     targets : Tensor
-        Whole numbers ``(n,)``.
+        One row a sample; of :class:`TrainingData` whole numbers ``(n,)``.
     rows : ndarray
         Places of the samples among all, ``(n,)``.
     """
@@ -87,6 +97,22 @@ class Batch:
     inputs: Tensor
     targets: Tensor
     rows: NDArray[np.intp]
+
+
+class Samples(Protocol):
+    """What a training learns from."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where batches are."""
+
+    def batch(self, rows: NDArray[np.intp], random: np.random.Generator) -> Batch:
+        """The samples in those places; what is drawn is drawn from ``random``."""
+
+    def digest(self) -> bytes:
+        """By which the same samples are known again."""
 
 
 class TrainingData:
@@ -111,6 +137,11 @@ class TrainingData:
 
     def __len__(self) -> int:
         return len(self.images)
+
+    @property
+    def device(self) -> torch.device:
+        """That of the network."""
+        return self.network.device
 
     def _prepared_at_once(self) -> Tensor | None:
         one = self.network.prepare(self.images[:1])
@@ -175,7 +206,7 @@ def watching(watcher: Watcher) -> Iterator[None]:
 def train(
     loss: Callable[[Batch], Tensor],
     parameters: Sequence[nn.Parameter],
-    data: TrainingData,
+    data: Samples,
     recipe: Recipe,
     seed: Sequence[int],
     checkpoint: Checkpoint | None = None,
@@ -188,8 +219,8 @@ def train(
         Of a batch, the mean over its samples.
     parameters : sequence of Parameter
         What is trained, on the network's device.
-    data : TrainingData
-        The samples.
+    data : Samples
+        Most often :class:`TrainingData`.
     recipe : Recipe
         How.
     seed : sequence of int
@@ -202,22 +233,29 @@ def train(
     TrainingError
         If the loss is no number any more; the parameters are then of no use.
     """
-    _check(recipe)
+    check_recipe(recipe)
     run = _Run(loss, list(parameters), data, recipe, processes())
     first = 0 if checkpoint is None else checkpoint.restore(run.key(seed), run.parameters, run.optimiser)
     clock = _Clock(recipe, len(data), first)
     for epoch in range(first, recipe.epochs):
         random = np.random.default_rng([*seed, epoch])
-        for group in run.optimiser.param_groups:
-            group["lr"] = recipe.rate_in(epoch)
         order = random.permutation(len(data))
         for start in range(0, len(order), recipe.batch_size):
+            for group in run.optimiser.param_groups:
+                group["lr"] = recipe.rate_in(epoch, start / len(order))
             clock.tell(epoch, run.step(order[start : start + recipe.batch_size], random))
         if checkpoint is not None:
             checkpoint.keep(run.key(seed), epoch + 1, run.parameters, run.optimiser)
 
 
-def _check(recipe: Recipe) -> None:
+def check_recipe(recipe: Recipe) -> None:
+    """Refuse a recipe that makes no sense.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        How something is to be trained.
+    """
     for name in ("epochs", "batch_size", "accumulate"):
         value = getattr(recipe, name)
         if not isinstance(value, int | np.integer) or value < 1:
@@ -233,14 +271,14 @@ class _Run:
         self,
         loss: Callable[[Batch], Tensor],
         parameters: list[nn.Parameter],
-        data: TrainingData,
+        data: Samples,
         recipe: Recipe,
         team: Processes,
     ) -> None:
         self.parameters, self._begun = parameters, [one.detach().cpu().clone() for one in parameters]
         self.optimiser = _optimiser(parameters, recipe)
         self._loss, self._data, self._recipe, self._team = loss, data, recipe, team
-        on_gpu = data.network.device.type == "cuda"
+        on_gpu = data.device.type == "cuda"
         half = torch.bfloat16 if on_gpu and torch.cuda.is_bf16_supported() else torch.float16
         self._precision: Any = torch.autocast("cuda", dtype=half) if on_gpu else nullcontext()
         self._scaler = torch.amp.GradScaler("cuda", enabled=on_gpu and half is torch.float16)
@@ -269,12 +307,17 @@ class _Run:
             self._scaler.scale(value).backward()
             total += float(value.detach())
         self._team.add_up(self.parameters)
+        if self._recipe.clip is not None:
+            self._scaler.unscale_(self.optimiser)
+            nn.utils.clip_grad_norm_(self.parameters, self._recipe.clip)
         self._scaler.step(self.optimiser)
         self._scaler.update()
         return total
 
 
 def _optimiser(parameters: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
+    if recipe.optimiser == "adamw":
+        return torch.optim.AdamW(parameters, lr=recipe.rate, weight_decay=recipe.weight_decay)
     if recipe.optimiser == "adam":
         return torch.optim.Adam(parameters, lr=recipe.rate, weight_decay=recipe.weight_decay)
     return torch.optim.SGD(parameters, lr=recipe.rate, momentum=0.9, weight_decay=recipe.weight_decay)
