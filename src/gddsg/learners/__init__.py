@@ -10,8 +10,8 @@ from gddsg.learners.anacp import AnaCP
 from gddsg.learners.base import FeatureLearner, ImageLearner, Learner, Learnt, NotLearntError, ProjectionLearner
 from gddsg.learners.coda_prompt import CODAPrompt
 from gddsg.learners.discriminant import Discriminant
-from gddsg.learners.ease import EASE
 from gddsg.learners.dualprompt import DualPrompt
+from gddsg.learners.ease import EASE
 from gddsg.learners.fecam import FeCAM
 from gddsg.learners.finetune import Finetune
 from gddsg.learners.gacl import GACL
