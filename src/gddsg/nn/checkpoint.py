@@ -90,8 +90,8 @@ class Checkpoint:
                 file.write(content.getbuffer())
         except OSError as error:
             warnings.warn(
-                f"After epoch {kept.epochs} the training could not be kept in {self._folder} "
-                f"({error.strerror or error}): it goes on, but after a kill it would begin further back. Make room.",
+                f"A training could not be kept in {self._folder} ({error.strerror or error}). It goes on, but after a "
+                "kill it would begin further back; make room there.",
                 stacklevel=2,
             )
 

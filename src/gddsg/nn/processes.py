@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gddsg.errors import MissingExtraError
+from gddsg.errors import MissingExtraError, TrainingError
 
 __all__ = ["Processes", "processes"]
 
@@ -81,4 +81,10 @@ def processes() -> Processes:
             f"WORLD_SIZE={os.environ['WORLD_SIZE']} says that several processes train together, which needs "
             "accelerate. Install it: pip install accelerate"
         ) from error
-    return _Team(PartialState())
+    team = _Team(PartialState(cpu=not torch.cuda.is_available()))  # it finds nobody on CPUs unless told to
+    if str(team.count) != os.environ["WORLD_SIZE"]:
+        raise TrainingError(
+            f"WORLD_SIZE={os.environ['WORLD_SIZE']} says how many processes train together, and accelerate finds "
+            f"{team.count}. Start them with `accelerate launch`, or train in one process without WORLD_SIZE."
+        )
+    return team
