@@ -11,10 +11,12 @@ FEATURES     ?= features
 FIGURES      := main-table ablation invariance split trust memory distances
 # Folders of photos that `make bench-photos` measures on.
 PHOTOS       ?= photos
+# Network that `make bench-training` trains.
+BACKBONE     ?= hybrid-vit
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint slow attack bench bench-photos bench-copies bench-quality figures clean
+.PHONY: help demo test lint slow attack bench bench-photos bench-copies bench-quality bench-training figures clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +53,9 @@ bench-copies: $(STAMP)  ## measure what near copies of photos do on PHOTOS="fold
 
 bench-quality: $(STAMP)  ## measure fast, good and best on PHOTOS="folder ..."; needs pip install 'gddsg[lite]'
 	$(BIN)/python benchmarks/bench_quality.py $(PHOTOS) --shrink $(firstword $(PHOTOS))
+
+bench-training: $(STAMP)  ## measure the training loop beside a bare one on the first of PHOTOS="folder ..."
+	$(BIN)/python benchmarks/bench_training.py $(firstword $(PHOTOS)) --backbone $(BACKBONE)
 
 clean:  ## remove the environment, the caches and built packages
 	rm -rf .venv build dist demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

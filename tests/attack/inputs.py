@@ -24,9 +24,9 @@ def attack_learners(n: int, seed: int) -> Counts:
     for cls in LEARNERS.values():
         params = cls.test_params()
         for _ in range(max(n // len(LEARNERS), 1)):
-            name, X, y = _hostile(draw)
-            learner = cls(**params).partial_fit(*_sound(0))
-            probe = _sound(1)[0]
+            name, X, y = _hostile(draw, cls.takes)
+            learner = cls(**params).partial_fit(*_sound(0, cls.takes))
+            probe = _sound(1, cls.takes)[0]
             before = learner.predict(probe).tolist()
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
@@ -58,13 +58,15 @@ def _try(learner: Any, X: Any, y: Any, probe: Any, before: list[Any]) -> str:
     return "learnt" if np.isfinite(scores).all() and np.allclose(scores.sum(1), 1) else "its probabilities are none"
 
 
-def _sound(seed: int) -> tuple[Any, list[int]]:
+def _sound(seed: int, takes: str) -> tuple[Any, list[int]]:
     rng = np.random.default_rng(seed)
     labels = np.arange(24) % 3
+    if takes == "images":
+        return rng.integers(0, 256, (24, 8, 8, 3), dtype=np.uint8), labels.tolist()
     return (rng.random((24, _WIDTH)) + labels[:, None]).astype(np.float32), labels.tolist()
 
 
-def _hostile(draw: random.Random) -> tuple[str, Any, Any]:
+def _hostile(draw: random.Random, takes: str) -> tuple[str, Any, Any]:
     """A batch in which the inputs, the labels or both are hostile, and what to call it."""
     rng = np.random.default_rng(draw.randrange(2**32))
     X, y = rng.random((8, _WIDTH)).astype(np.float32), [3, 3, 3, 3, 4, 4, 4, 4]
@@ -73,7 +75,7 @@ def _hostile(draw: random.Random) -> tuple[str, Any, Any]:
         name, change = draw.choice(inputs)
         return name, change(), y
     name, hostile = draw.choice(labels)
-    return name, X, hostile
+    return name, X if takes == "features" else _sound(0, takes)[0][:8], hostile
 
 
 def _inputs(X: np.ndarray[Any, np.dtype[np.float32]], draw: random.Random) -> Iterator[tuple[str, Callable[[], Any]]]:

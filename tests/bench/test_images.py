@@ -1,5 +1,11 @@
 """The benchmark gives every learner the data in the form it takes."""
 
+import os
+import pty
+import re
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -7,7 +13,9 @@ from tests.toy_learners import MeanColour, mean_colours
 
 from gddsg.bench import experiment_from, read_records, run_experiment
 from gddsg.bench.methods import METHODS
+from gddsg.cli.bench import training_line
 from gddsg.data import FeatureDataset, load_dataset, write_feature_file
+from gddsg.nn.training import TrainingProgress
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 200), "grey": (120, 120, 120)}
 
@@ -64,3 +72,58 @@ def test_photos_that_are_missing_are_asked_for(paints):
     images, features = run(paints)
     assert "there are features only and no photos of 'paints'" in images.error
     assert not features.error
+
+
+TRAINED = """
+datasets = ["paints"]
+tasks = 2
+
+[[learners]]
+name = "trained"
+method = "finetune"
+parameters = { backbone = "toy-vit", training = { epochs = 60, batch_size = 8, rate = 0.05, augment = false } }
+"""
+
+
+def test_a_trained_learner_is_run_and_a_terminal_sees_how_it_gets_on(paints):
+    experiment = paints / "paints.toml"
+    experiment.write_text(TRAINED)
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "gddsg", "bench", "run", experiment, "--data", paints, "--workers", "0"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
+    with subprocess.Popen(command, stdout=follower, stderr=follower, stdin=follower, env=environment) as process:
+        os.close(follower)
+        output = everything_on(leader)
+    assert process.returncode == 0, output
+    shown = re.findall(r"Running paints: epoch (\d+) of 60, loss ([\d.e-]+), [\d.e+]+ images/s, \d+:\d\d left", output)
+    assert shown
+    assert all(1 <= int(epoch) <= 60 and float(loss) >= 0 for epoch, loss in shown)
+    (record,) = read_records(paints / "records" / "paints.jsonl")
+    assert not record.error
+    assert record.head.parameters["training"]["epochs"] == 60
+    assert np.mean(record.found.class_accuracies[0]) > 90  # of the first task, before there is anything to forget
+
+
+def everything_on(terminal):
+    """What was printed on a terminal until the last program that holds it has ended."""
+    parts = []
+    try:
+        while part := os.read(terminal, 4096):
+            parts.append(part)
+    except OSError:  # this is how a terminal says that it is over
+        pass
+    finally:
+        os.close(terminal)
+    return b"".join(parts).decode()
+
+
+@pytest.mark.parametrize(
+    ("loss", "rate", "left", "line"),
+    [
+        (0.12345, 812.4, 42.4, "epoch 3 of 20, loss 0.123, 812 images/s, 0:42 left"),
+        (12.0, 3.14159, 3661.0, "epoch 3 of 20, loss 12, 3.14 images/s, 61:01 left"),
+        (2.5e-7, 1234567.0, 0.0, "epoch 3 of 20, loss 2.5e-07, 1.23e+06 images/s, 0:00 left"),
+    ],
+)
+def test_a_line_tells_loss_rate_and_time_left(loss, rate, left, line):
+    assert training_line(TrainingProgress(3, 20, 5, 100, loss, rate, left)) == line

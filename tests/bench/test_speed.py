@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 from benchmarks.bench_learn import NEWCOMERS, adding_a_class, against_released, class_samples, growing, grown
+from benchmarks.bench_training import some_images, training_speed
+from PIL import Image
 
 from gddsg.data import feature_file
+from gddsg.nn.networks import load_network
 
 
 def test_beside_the_released_recipe(root):
@@ -50,3 +53,22 @@ def test_a_class_is_always_the_same_and_unlike_others():
     assert (a == again).all()
     assert not np.allclose(a, more)
     assert np.linalg.norm(a.mean(0) - more.mean(0)) < np.linalg.norm(a.mean(0) - b.mean(0))
+
+
+def test_the_training_loop_beside_a_bare_one(tmp_path):
+    for place, name in enumerate(("dark", "light")):
+        for part in ("train", "test"):
+            (tmp_path / part / name).mkdir(parents=True)
+            for number in range(6):
+                Image.fromarray(np.full((9, 9, 3), 200 * place + number, np.uint8)).save(
+                    tmp_path / part / name / f"{number}.png"
+                )
+    images, targets = some_images(tmp_path, 10)
+    assert (len(images), sorted(set(targets))) == (10, [0, 1])
+    network = load_network("toy-vit", "cpu")
+    before = network.embed(images)
+    found = training_speed(network, images, targets, batch_size=4, turns=2)
+    assert (found["images"], found["turns"], len(found["times_slower_in_each_turn"])) == (10, 2, 2)
+    assert min(found["images_per_second"], found["bare_images_per_second"], found["times_slower"]) > 0
+    assert found["told_images_per_second"] > 0
+    assert np.array_equal(network.embed(images), before)  # it trains copies

@@ -98,6 +98,28 @@ def test_the_same_generator_gives_the_same_pixels_whatever_the_shapes(photos):
     np.testing.assert_array_equal(np.concatenate(batches), first)
 
 
+def test_what_another_looks_at_is_skipped(photos):
+    images = Images.of(photos)
+    one, other = np.random.default_rng(0), np.random.default_rng(0)
+    images.skip(2, other)
+    np.testing.assert_array_equal(images.augmented(8, one)[2:], images[2:].augmented(8, other))
+    assert one.random() == other.random()
+
+
+def test_a_digest_knows_every_image_and_its_place(photos, monkeypatch):
+    images, pixels = Images.of(photos), np.stack([gradient(), gradient()[::-1]])
+    with monkeypatch.context() as patch:
+        patch.setattr(Photo, "image", lambda *_: pytest.fail("nothing has to be decoded"))
+        found = images.digest()
+    assert found == Images.of(photos).digest() == images.bare().digest()
+    assert len({found, images[::-1].digest(), images[:3].digest(), images[[0, 1, 2, 2]].digest()}) == 4
+    other = pixels.copy()
+    other[1, 5, 5, 0] ^= 1
+    digests = [Images.of(array).digest() for array in (pixels, other, pixels[::-1], pixels.reshape(2, 60, 40, 3))]
+    assert len(set(digests)) == 4
+    assert Images.of(pixels)[[1, 0]].digest() == digests[2]
+
+
 def test_augmented_parts_lie_within_the_limits():
     """Colours tell where a part was cut: red from left to right, green from top to bottom."""
     images = Images.of(np.repeat(gradient(100, 100)[None], 400, axis=0))

@@ -48,8 +48,9 @@ def images():
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_no_learner_leaks(name, data):
-    report = leak_check(LEARNERS[name](**LEARNERS[name].test_params()), data)
+def test_no_learner_leaks(name, data, images):
+    make = LEARNERS[name]
+    report = leak_check(make(**make.test_params()), images if make.takes == "images" else data)
     assert not report.leaks, str(report)
     assert list(report.changed) == ABOUT_TESTS + ABOUT_TELLING
 

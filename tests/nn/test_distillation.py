@@ -226,7 +226,7 @@ def test_gradients_are_shortened(photos, tmp_path):
         def __len__(self):
             return 2
 
-        def batch(self, rows, random):
+        def batch(self, rows, random, mine):
             return Batch(torch.ones(len(rows)), torch.ones(len(rows)), rows)
 
         def digest(self):

@@ -67,7 +67,7 @@ class Experiment:
     datasets : tuple of str
         Names or paths, see :func:`gddsg.bench.datasets.locate`.
     learners : tuple of LearnerSpec
-        All that are compared; unless told, every one in ``LEARNERS`` that is incremental.
+        All that are compared; unless told, every one in ``LEARNERS`` that is incremental and takes features.
     title, description : str
         For people.
     kinds : tuple of str

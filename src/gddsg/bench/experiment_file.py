@@ -107,7 +107,7 @@ def experiment_from(name: str, table: Mapping[str, Any]) -> Experiment:
         If something in the table is wrong.
     """
     _refuse_unknown(table, _EXPERIMENT_KEYS, "an experiment")
-    given = {"datasets": None, "learners": _incremental(), **table}
+    given = {"datasets": None, "learners": _usual(), **table}
     whole = Experiment(_name(name, "name"), **{key: _EXPERIMENT_KEYS[key](given[key], key) for key in given})
     experiment = replace(whole, learners=tuple(_seeded(spec, whole) for spec in whole.learners))
     _check(experiment)
@@ -126,8 +126,9 @@ def _is_drawn(experiment: Experiment) -> bool:
     return bool(experiment.blur) or experiment.imbalance != 1
 
 
-def _incremental() -> list[str]:
-    return [name for name, cls in LEARNERS.items() if cls.incremental]
+def _usual() -> list[str]:
+    """Learners that want neither all data at once nor photos, which a feature file does not hold."""
+    return [name for name, cls in LEARNERS.items() if cls.incremental and cls.takes == "features"]
 
 
 def _refuse_unknown(table: Any, allowed: Collection[str], what: str) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -15,6 +17,7 @@ from gddsg.cli.streams import work_is_done
 
 if TYPE_CHECKING:  # imported when first used, so that --help comes at once
     from gddsg.bench import Record
+    from gddsg.nn.training import TrainingProgress
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,7 +47,14 @@ def run(
         Path | None, typer.Option("--out", help="Records; unless told, in records/ beside the experiment.")
     ] = None,
     data: Data = Path("datasets"),
-    workers: Annotated[int | None, typer.Option(min=0, help="Processes; as many as cores unless told.")] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Processes; as many as cores unless told. With 0 all runs are in this one, and where a learner is "
+            "trained you see its loss, images a second and time left.",
+        ),
+    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run again what is in the records already.")] = False,
     datasets: Annotated[
         list[str] | None, typer.Option("--datasets", help="Only these data sets of the experiment, joined by commas.")
@@ -78,7 +88,8 @@ def run(
     failed = 0
     parts = [part_of(one, datasets or (), learners or ()) if datasets or learners else None for one, _ in planned]
     for (experiment, path), part in zip(planned, parts, strict=True):
-        with progress_bar(f"Running {experiment.name}") as update:
+        what = f"Running {experiment.name}"
+        with progress_bar(what) as update, _training_shown(what, update) as update:
             embedding = update and partial(update, now="Embedding")
             report = run_experiment(
                 experiment,
@@ -98,6 +109,43 @@ def run(
     if failed:
         err.print(Text(f"{counted(failed, 'run')} failed;", style="bold red"), "the records say why.")
         raise typer.Exit(1)
+
+
+@contextmanager
+def _training_shown(what: str, update: Any) -> Iterator[Any]:
+    """The bar's ``update``; meanwhile a training in this process says behind ``what`` how it gets on."""
+    if update is None:  # no terminal, no bar
+        yield None
+        return
+    from gddsg.nn.training import watching
+
+    bar: tuple[int, int | None] = (0, None)
+
+    def remembered(done: int, total: int | None = None, now: str = what) -> None:
+        nonlocal bar
+        bar = done, total
+        update(done, total, now)
+
+    def show(progress: TrainingProgress) -> None:
+        update(*bar, now=f"{what}: {training_line(progress)}")
+
+    with watching(show):
+        yield remembered
+
+
+def training_line(progress: TrainingProgress) -> str:
+    """How a training gets on, in a line.
+
+    Parameters
+    ----------
+    progress : TrainingProgress
+        What it says of itself.
+    """
+    minutes, seconds = divmod(round(progress.seconds_left), 60)
+    return (
+        f"epoch {progress.epoch} of {progress.epochs}, loss {progress.loss:.3g}, "
+        f"{progress.samples_per_second:.3g} images/s, {minutes}:{seconds:02d} left"
+    )
 
 
 def _make_current_folder_importable() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -170,7 +171,7 @@ class Images:
         _check_size(size)
         _check_ranges(scale, ratio, flip)
         chosen = self if rows is None else self[rows]
-        draws = random.random((len(chosen), _DRAWS))
+        draws = _draws(len(chosen), random)
 
         def cut(image: Image.Image, place: int) -> Image.Image:
             box = _random_box(image.size, draws[place], scale, ratio)
@@ -178,6 +179,20 @@ class Images:
             return part.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if draws[place, -1] < flip else part
 
         return chosen._made(size, _SPARE_IN_TRAINING * size, cut)
+
+    @staticmethod
+    def skip(n: int, random: np.random.Generator) -> None:
+        """Take from ``random`` what :meth:`augmented` takes for ``n`` images, which somebody else looks at."""
+        _draws(n, random)
+
+    def digest(self) -> bytes:
+        """SHA-256 of the images as they are stored, in their order: they are read, and not decoded."""
+        found = hashlib.sha256()
+        for row in self.rows.tolist():
+            one = self.source[row]
+            content = one.read() if isinstance(one, Photo) else repr(one.shape).encode() + one.tobytes()
+            found.update(hashlib.sha256(content).digest())
+        return found.digest()
 
     def _made(self, size: int, at_least: int, cut: Callable[[Image.Image, int], Image.Image]) -> Pixels:
         made = np.empty((len(self), size, size, 3), dtype=np.uint8)
@@ -236,6 +251,10 @@ def _frozen(array: NDArray[Any]) -> Pixels:
         array = array.copy()
         array.flags.writeable = False
     return array
+
+
+def _draws(n: int, random: np.random.Generator) -> NDArray[np.float64]:
+    return random.random((n, _DRAWS))
 
 
 def _check_size(size: int) -> None:

@@ -84,14 +84,13 @@ class Finetune(TrainedLearner[FinetuneState]):
         before, network = state or FinetuneState(), self._network()
         names = before.joined_by(labels)
         targets = [names.index(label) for label in labels]
+        present = sorted(set(targets))
         begun = before.network or dict(network.module.named_parameters())
         weights = {name: nn.Parameter(tensor.detach().clone().to(network.device)) for name, tensor in begun.items()}
         head = self._head(before).grown(len(names), self._random(before.batches)).to(network.device)
 
         def loss(batch: Batch) -> Tensor:
-            return cross_entropy_among(
-                set(targets), head(network.features(batch.inputs, weights=weights)), batch.targets
-            )
+            return cross_entropy_among(present, head(network.features(batch.inputs, weights=weights)), batch.targets)
 
         self._train(loss, [*weights.values(), *head.parameters()], inputs, targets, before.batches)
         trained = {name: tensor.detach().cpu() for name, tensor in weights.items()}

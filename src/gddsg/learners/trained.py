@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -109,10 +108,8 @@ class TrainedLearner(ImageLearner[A]):
 
     def _train_on(self, data: TrainingData, loss: Any, parameters: Sequence[nn.Parameter], batch: int) -> None:
         """Train ``parameters`` on data that a method has looked at before: they are prepared only once."""
-        kept = None if self.checkpoints is None else Checkpoint(Path(self.checkpoints) / f"batch-{batch}.checkpoint")
+        kept = None if self.checkpoints is None else Checkpoint(self.checkpoints)
         train(loss, parameters, data, self._recipe(), (self.seed, batch), kept)
-        if kept is not None:
-            kept.drop()
 
     def _in_order(self, learnt: Learnt[A], scores: Tensor) -> Tensor:
         """Log-probabilities ``(n, n_classes)`` of scores whose columns are in the order in which classes came."""
@@ -126,9 +123,12 @@ class TrainedLearner(ImageLearner[A]):
         super()._check_parameters()
         self._check_whole("seed", 0, 2**32 - 1)
         known = [one.name for one in fields(Recipe)]
+        if not isinstance(self.training, Mapping | None):
+            raise InputError(f"training={self.training!r} was given; expected a mapping such as {{'epochs': 5}}.")
         for name in self.training or {}:
             if name not in known:
                 raise InputError(_NO_RECIPE.format(name, ", ".join(known)))
+        self._recipe().check()  # before images are decoded in vain
 
 
 def copied_weights(module: nn.Module) -> dict[str, Tensor]:

@@ -32,7 +32,7 @@ from gddsg.files import LockedError, locked
 from gddsg.nn.checkpoint import Checkpoint
 from gddsg.nn.lessons import TARGETS, Lessons, MapSamples
 from gddsg.nn.model_card import Origin, model_card
-from gddsg.nn.training import Batch, Recipe, check_recipe, train
+from gddsg.nn.training import Batch, Recipe, train
 from gddsg.wording import counted
 
 __all__ = ["LEAST_PHOTOS", "Plan", "Pretrained", "Student", "new_vit", "pretrain"]
@@ -213,7 +213,7 @@ def pretrain(
         If the loss is no number any more.
     """
     plan = plan or Plan()
-    check_recipe(plan.recipe)
+    plan.recipe.check()
     _require_room(out, overwrite)
     _require_enough(len(photos), 0)
     with torch.random.fork_rng(devices=[]):  # nobody else's generator is touched
@@ -239,7 +239,7 @@ def pretrain(
 
 
 def _checkpoint(work: Path) -> Checkpoint:
-    return Checkpoint(work / "checkpoint.pt")
+    return Checkpoint(work / "checkpoint")
 
 
 @contextlib.contextmanager

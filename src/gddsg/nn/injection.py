@@ -14,6 +14,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from gddsg.errors import MissingExtraError
+
 __all__ = ["Injection", "injected", "tap_layers", "tap_transformer"]
 
 _LAYERS = (nn.Linear, nn.LayerNorm, nn.Conv2d, nn.BatchNorm2d)
@@ -85,8 +87,13 @@ def tap_transformer(vit: Any) -> None:
 
     Prefixes reach the attention through the library's own registry of attention functions.
     """
-    from transformers import AttentionInterface
+    from transformers import AttentionInterface, __version__
 
+    if not hasattr(vit, "layers"):
+        raise MissingExtraError(
+            f"Trained learners need transformers 5 or newer, and {__version__} is installed. Install it: "
+            "pip install 'gddsg[train]'"
+        )
     AttentionInterface.register(_ATTENTION, _attend)
     vit.config._attn_implementation = _ATTENTION
     vit.embeddings.register_forward_hook(_at_input)

@@ -186,10 +186,11 @@ class MapSamples:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def batch(self, rows: NDArray[np.intp], random: np.random.Generator) -> Batch:
-        """The samples in those places, half of them mirrored."""
+    def batch(self, rows: NDArray[np.intp], random: np.random.Generator, mine: slice = slice(None)) -> Batch:
+        """The samples in those of the places that are ``mine``, half of them mirrored."""
+        mirrored = torch.from_numpy(random.random(len(rows)) < 0.5)[mine, None, None, None]
+        rows = rows[mine]
         maps = self.maps(rows)
-        mirrored = torch.from_numpy(random.random(len(rows)) < 0.5)[:, None, None, None]
         taught = self._taught[self._rows[rows]].astype(np.float32)
         targets = np.concatenate([taught, self._labels[rows, None].astype(np.float32)], axis=1)
         inputs = torch.where(mirrored, maps.flip(3), maps)

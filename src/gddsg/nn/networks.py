@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from gddsg.backbones.base import Preprocess
 from gddsg.data.images import Images
 from gddsg.errors import BackboneError, MissingExtraError
 from gddsg.nn.injection import Injection, injected, tap_layers, tap_transformer
+from gddsg.nn.processes import processes
 
 __all__ = ["TOY", "Addition", "Network", "Transformer", "load_network", "require_transformer"]
 
@@ -45,6 +47,8 @@ class Network(ABC):
         Where it is.
     feature_dim : int
         L.
+    input_shape : tuple of int
+        Of one image as :meth:`prepare` gives it.
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class Network(ABC):
         self._copies = threading.local()
         with torch.no_grad():
             nothing = self._through_stem(torch.zeros(1, 3, *preprocess.size))
+            self.input_shape = tuple(nothing.shape[1:])
             self.feature_dim = self.features(nothing.to(device)).shape[1]
 
     # ---------------------------------------------------------------- images to inputs
@@ -72,8 +77,13 @@ class Network(ABC):
         random : numpy.random.Generator, optional
             What augmentation is drawn from; without it there is none.
         """
-        parts = [images[start : start + _AT_ONCE] for start in range(0, len(images), _AT_ONCE)]
-        return torch.cat([self._through_stem(torch.from_numpy(self._pixels(part, random))) for part in parts])
+        inputs = torch.empty(
+            len(images), *self.input_shape
+        )  # filled part by part: a list of parts would take twice that
+        for start in range(0, len(images), _AT_ONCE):
+            part = images[start : start + _AT_ONCE]
+            inputs[start : start + len(part)] = self._through_stem(torch.from_numpy(self._pixels(part, random)))
+        return inputs
 
     def _pixels(self, images: Images, random: np.random.Generator | None) -> Any:
         if random is None:
@@ -81,7 +91,15 @@ class Network(ABC):
         return self._preprocess.normalise(images.augmented(max(self._preprocess.size), random))
 
     def _through_stem(self, inputs: Tensor) -> Tensor:
-        return inputs if self._stem is None else self._stem(inputs)
+        if self._stem is None:
+            return inputs
+        with torch.no_grad():
+            return self._stem(inputs)
+
+    @property
+    def input_bytes(self) -> int:
+        """Memory that one prepared image takes."""
+        return 4 * math.prod(self.input_shape)
 
     @property
     def has_stem(self) -> bool:
@@ -207,7 +225,6 @@ class _Convolutional(Network):
         return features
 
 
-@lru_cache(maxsize=4)
 def load_network(name: str, device: str | None = None) -> Network:
     """The network of a backbone's name; the same object for the same name.
 
@@ -218,6 +235,15 @@ def load_network(name: str, device: str | None = None) -> Network:
     device : str or None
         Torch device; a GPU if there is one, unless named.
     """
+    with _LOADING:  # threads that ask at the same time get the same one, too
+        return _loaded(name, device or processes().device)
+
+
+_LOADING = threading.Lock()
+
+
+@lru_cache(maxsize=4)
+def _loaded(name: str, device: str | None) -> Network:
     if name == TOY:
         return _toy(device or "cpu")
     backbone = load_backbone(name, device)

@@ -4,58 +4,87 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from gddsg.errors import MissingExtraError
-
-if TYPE_CHECKING:
-    from gddsg.nn.training import Batch
+from gddsg.errors import MissingExtraError, TrainingError
 
 __all__ = ["Processes", "processes"]
 
 
 class Processes:
-    """One process that works alone."""
+    """One process that works alone.
 
-    def part(self, batch: Batch) -> Batch:
-        """The samples of a batch that this process looks at."""
-        return batch
+    Attributes
+    ----------
+    count, place : int
+        How many there are, and which of them this one is, from 0.
+    device : str or None
+        Torch device that is this one's own; None where it may use any.
+    """
 
-    def add_up(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Add the gradients of all processes, so that each has those of the whole batch."""
+    count: int = 1
+    place: int = 0
+    device: str | None = None
+
+    def share(self, n: int) -> slice:
+        """Places, among ``n`` samples, of those that this process looks at; none where there are too few for all."""
+        return slice(n * self.place // self.count, n * (self.place + 1) // self.count)
+
+    def add_up(self, loss: float, parameters: Sequence[nn.Parameter]) -> float:
+        """Add the gradients of all processes, so that each has those of the whole batch; and their losses."""
+        return loss
+
+    def agree(self, number: int) -> bool:
+        """Whether all processes have come to the same number."""
+        return True
 
 
 class _Team(Processes):
     """One of several, all with the same parameters and the same order of samples."""
 
     def __init__(self, state: Any) -> None:
-        self._state = state
+        self.count, self.place = int(state.num_processes), int(state.process_index)
+        self.device = str(state.device)
 
-    def part(self, batch: Batch) -> Batch:
-        mine = slice(self._state.process_index, None, self._state.num_processes)
-        if len(batch.rows[mine]) == 0:  # fewer samples than processes: look at one, and count it for nothing
-            return replace(batch, inputs=batch.inputs[:1], targets=batch.targets[:1], rows=batch.rows[:0])
-        return replace(batch, inputs=batch.inputs[mine], targets=batch.targets[mine], rows=batch.rows[mine])
+    def add_up(self, loss: float, parameters: Sequence[nn.Parameter]) -> float:
+        # what is used by no sample of one process may be used by those of another: all must take part in each sum
+        used = [float(one.grad is not None) for one in parameters]
+        total, *uses = self._sum(torch.tensor([loss, *used], dtype=torch.float64)).tolist()
+        for parameter, use in zip(parameters, uses, strict=True):
+            if use:
+                own = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+                parameter.grad = self._sum(own)
+        return float(total)
 
-    def add_up(self, parameters: Sequence[nn.Parameter]) -> None:
+    def agree(self, number: int) -> bool:
+        sum_, squares = self._sum(torch.tensor([number, number**2], dtype=torch.float64)).tolist()
+        return bool(squares * self.count == sum_**2)
+
+    def _sum(self, numbers: Tensor) -> Tensor:
         from accelerate.utils import reduce
 
-        for parameter in parameters:
-            if parameter.grad is not None:
-                parameter.grad = reduce(parameter.grad, reduction="sum")
+        total: Tensor = reduce(numbers.to(self.device), reduction="sum")
+        return total.to(numbers.device)
 
 
 def processes() -> Processes:
     """The processes that were started together with this one."""
-    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+    if os.environ.get("WORLD_SIZE", "1") in ("", "0", "1"):
         return Processes()
     try:
         from accelerate import PartialState
     except ImportError as error:
         raise MissingExtraError(
-            "Training in several processes needs accelerate. Install it: pip install accelerate"
+            f"WORLD_SIZE={os.environ['WORLD_SIZE']} says that several processes train together, which needs "
+            "accelerate. Install it: pip install accelerate"
         ) from error
-    return _Team(PartialState())
+    team = _Team(PartialState(cpu=not torch.cuda.is_available()))  # it finds nobody on CPUs unless told to
+    if str(team.count) != os.environ["WORLD_SIZE"]:
+        raise TrainingError(
+            f"WORLD_SIZE={os.environ['WORLD_SIZE']} says how many processes train together, and accelerate finds "
+            f"{team.count}. Start them with `accelerate launch`, or train in one process without WORLD_SIZE."
+        )
+    return team

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -18,17 +19,18 @@ from torch import Tensor, nn
 
 from gddsg.data.images import Images
 from gddsg.errors import InputError, TrainingError
-from gddsg.nn.checkpoint import Checkpoint
+from gddsg.nn.checkpoint import Checkpoint, Kept
 from gddsg.nn.networks import Network
 from gddsg.nn.processes import Processes, processes
 
-__all__ = ["Batch", "Recipe", "Samples", "TrainingData", "TrainingProgress", "check_recipe", "train", "watching"]
+__all__ = ["Batch", "Recipe", "Samples", "TrainingData", "TrainingProgress", "train", "watching"]
 
 Schedule = Literal["constant", "cosine", "short-cosine", "warm-cosine"]
 
-_CACHE_BYTES = 2**32
+_OPTIMISERS = ("sgd", "adam", "adamw")
 _WARM_UP = 0.05  # of all steps
-_LOOKED_AT = 8  # samples by which a checkpoint knows its data again
+_CACHE_BYTES = 2**32
+_CACHE_SHARE = 4  # no more than a fourth of the machine's memory
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,21 @@ class Recipe:
     accumulate: int = 1
     clip: float | None = None
 
+    def check(self) -> None:
+        """Refuse what cannot be trained by, with an :class:`gddsg.errors.InputError`."""
+        for name in ("epochs", "batch_size", "accumulate"):
+            value = getattr(self, name)
+            if not _is_number(value, int | np.integer) or value < 1:
+                raise InputError(f"{name}={value!r} was given; expected a whole number from 1.")
+        if not _is_number(self.rate) or not 0 < self.rate < math.inf:
+            raise InputError(f"rate={self.rate!r} was given; expected a learning rate above 0, such as 0.01.")
+        if not _is_number(self.weight_decay) or not 0 <= self.weight_decay < math.inf:
+            raise InputError(f"weight_decay={self.weight_decay!r} was given; expected a number from 0, such as 0.0005.")
+        for name, known in (("optimiser", _OPTIMISERS), ("schedule", get_args(Schedule)), ("augment", (False, True))):
+            value = getattr(self, name)
+            if not any(value is one or (isinstance(value, str) and value == one) for one in known):
+                raise InputError(f"{name}={value!r} was given; expected {' or '.join(map(repr, known))}.")
+
     def rate_in(self, epoch: int, share: float = 0.0) -> float:
         """The learning rate in an epoch, counted from 0, of which a share is over."""
         if self.schedule == "warm-cosine":
@@ -78,6 +95,10 @@ class Recipe:
         if self.schedule == "short-cosine":
             return self.rate * math.cos(99 * math.pi * epoch / (200 * max(self.epochs - 1, 1)))
         return self.rate
+
+
+def _is_number(value: Any, kind: Any = int | float | np.integer | np.floating) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +129,8 @@ class Samples(Protocol):
     def device(self) -> torch.device:
         """Where batches are."""
 
-    def batch(self, rows: NDArray[np.intp], random: np.random.Generator) -> Batch:
-        """The samples in those places; what is drawn is drawn from ``random``."""
+    def batch(self, rows: NDArray[np.intp], random: np.random.Generator, mine: slice) -> Batch:
+        """The samples in those of the places that are ``mine``; what is drawn is drawn for all of them."""
 
     def digest(self) -> bytes:
         """By which the same samples are known again."""
@@ -131,9 +152,14 @@ class TrainingData:
     """
 
     def __init__(self, network: Network, images: Images, targets: Sequence[int], augment: bool) -> None:
+        if not len(images):
+            raise InputError("No image was given to train on; expected at least one.")
+        if len(targets) != len(images):
+            raise InputError(f"{len(images)} images and {len(targets)} targets were given; expected one for each.")
         self.network, self.images, self.augment = network, images, augment
         self.targets = torch.tensor(targets, dtype=torch.long)
-        self._prepared = None if augment else self._prepared_at_once()
+        room = len(images) * network.input_bytes <= _cache_bytes()
+        self._prepared = network.prepare(images) if room and not augment else None
 
     def __len__(self) -> int:
         return len(self.images)
@@ -143,27 +169,43 @@ class TrainingData:
         """That of the network."""
         return self.network.device
 
-    def _prepared_at_once(self) -> Tensor | None:
-        one = self.network.prepare(self.images[:1])
-        return self.network.prepare(self.images) if one.nbytes * len(self) <= _CACHE_BYTES else None
+    def batch(self, rows: NDArray[np.intp], random: np.random.Generator, mine: slice = slice(None)) -> Batch:
+        """Some samples.
 
-    def batch(self, rows: NDArray[np.intp], random: np.random.Generator) -> Batch:
-        """The samples in those places."""
+        Parameters
+        ----------
+        rows : ndarray
+            Places of the samples, ``(n,)``.
+        random : numpy.random.Generator
+            What augmentation is drawn from, the same number of draws whatever ``mine`` says.
+        mine : slice
+            Which of ``rows`` are looked at, where processes share them.
+        """
+        own = rows[mine]
         if self._prepared is not None:
-            inputs = self._prepared[torch.from_numpy(rows)]
+            inputs = self._prepared[torch.from_numpy(own)]
+        elif self.augment:
+            first, last, _ = mine.indices(len(rows))
+            self.images.skip(first, random)
+            inputs = self.network.prepare(self.images[own], random)
+            self.images.skip(len(rows) - last, random)
         else:
-            inputs = self.network.prepare(self.images[rows], random if self.augment else None)
-        device = self.network.device
-        return Batch(inputs.to(device), self.targets[torch.from_numpy(rows)].to(device), rows)
+            inputs = self.network.prepare(self.images[own])
+        return Batch(inputs.to(self.device), self.targets[torch.from_numpy(own)].to(self.device), own)
 
     def digest(self) -> bytes:
-        """By which the same data are known again: all targets, and some samples."""
-        some = np.linspace(0, len(self) - 1, min(len(self), _LOOKED_AT)).round().astype(np.intp)
-        inputs = self.network.prepare(self.images[some]).numpy()
-        found = hashlib.sha256(self.network.identity.encode())
-        for part in (self.targets.numpy(), inputs):
-            found.update(np.ascontiguousarray(part).tobytes())
-        return found.digest()
+        """By which the same data are known again: the network, all targets and all images."""
+        parts = (self.network.identity.encode(), self.targets.numpy().tobytes(), self.images.digest())
+        return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).digest()
+
+
+def _cache_bytes() -> int:
+    """How much prepared images may take; where the system does not tell its memory, half of the most."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # as on Windows
+        return _CACHE_BYTES // 2
+    return min(_CACHE_BYTES, memory // _CACHE_SHARE)
 
 
 @dataclass(frozen=True)
@@ -220,48 +262,38 @@ def train(
     parameters : sequence of Parameter
         What is trained, on the network's device.
     data : Samples
-        Most often :class:`TrainingData`.
+        What is learnt from.
     recipe : Recipe
         How.
     seed : sequence of int
         What the order of samples and the augmentation are drawn from.
     checkpoint : Checkpoint or None
-        Where to keep what has been trained after every epoch, and to go on from.
+        Where to keep what has been trained after every epoch, and to go on from; removed when all is done.
 
     Raises
     ------
     TrainingError
-        If the loss is no number any more; the parameters are then of no use.
+        If the loss or a parameter is no number any more; the parameters are then of no use.
+    InputError
+        If the recipe makes no sense, or nothing can be written to the checkpoint.
     """
-    check_recipe(recipe)
+    recipe.check()
     run = _Run(loss, list(parameters), data, recipe, processes())
-    first = 0 if checkpoint is None else checkpoint.restore(run.key(seed), run.parameters, run.optimiser)
+    progress = None if checkpoint is None else _OnDisk(run, checkpoint, seed)
+    first = 0 if progress is None else progress.resume()
     clock = _Clock(recipe, len(data), first)
     for epoch in range(first, recipe.epochs):
         random = np.random.default_rng([*seed, epoch])
         order = random.permutation(len(data))
         for start in range(0, len(order), recipe.batch_size):
-            for group in run.optimiser.param_groups:
-                group["lr"] = recipe.rate_in(epoch, start / len(order))
-            clock.tell(epoch, run.step(order[start : start + recipe.batch_size], random))
-        if checkpoint is not None:
-            checkpoint.keep(run.key(seed), epoch + 1, run.parameters, run.optimiser)
-
-
-def check_recipe(recipe: Recipe) -> None:
-    """Refuse a recipe that makes no sense.
-
-    Parameters
-    ----------
-    recipe : Recipe
-        How something is to be trained.
-    """
-    for name in ("epochs", "batch_size", "accumulate"):
-        value = getattr(recipe, name)
-        if not isinstance(value, int | np.integer) or value < 1:
-            raise InputError(f"{name}={value!r} was given; expected a whole number from 1.")
-    if not 0 < recipe.rate < math.inf:
-        raise InputError(f"rate={recipe.rate!r} was given; expected a learning rate above 0, such as 0.01.")
+            run.set_rate(recipe.rate_in(epoch, start / len(order)))
+            rows = order[start : start + recipe.batch_size]
+            clock.tell(epoch, len(rows), run.step(rows, random))
+        run.require_numbers()
+        if progress is not None:
+            progress.keep(epoch + 1)
+    if progress is not None:
+        progress.drop()
 
 
 class _Run:
@@ -275,44 +307,99 @@ class _Run:
         recipe: Recipe,
         team: Processes,
     ) -> None:
-        self.parameters, self._begun = parameters, [one.detach().cpu().clone() for one in parameters]
+        self.parameters, self.data, self.recipe, self.team = parameters, data, recipe, team
         self.optimiser = _optimiser(parameters, recipe)
-        self._loss, self._data, self._recipe, self._team = loss, data, recipe, team
+        self._loss = loss
         on_gpu = data.device.type == "cuda"
-        half = torch.bfloat16 if on_gpu and torch.cuda.is_bf16_supported() else torch.float16
+        # older GPUs compute bfloat16 too, only slowly
+        half = torch.bfloat16 if on_gpu and torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
         self._precision: Any = torch.autocast("cuda", dtype=half) if on_gpu else nullcontext()
-        self._scaler = torch.amp.GradScaler("cuda", enabled=on_gpu and half is torch.float16)
+        self.scaler = torch.amp.GradScaler("cuda", enabled=on_gpu and half is torch.float16)
 
-    def key(self, seed: Sequence[int]) -> bytes:
-        """By which a checkpoint of this very training is known: data, recipe, seed, and what it began with."""
-        found = hashlib.sha256(repr((self._recipe, list(seed))).encode() + self._data.digest())
-        for one in self._begun:
-            found.update(one.numpy().tobytes())
-        return found.digest()
+    def set_rate(self, rate: float) -> None:
+        """The learning rate from now on."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
 
     def step(self, rows: NDArray[np.intp], random: np.random.Generator) -> float:
         """One step by the samples in those places; the loss before it."""
         self.optimiser.zero_grad(set_to_none=True)
-        total = 0.0
-        for part in np.array_split(rows, min(self._recipe.accumulate, len(rows))):
-            batch = self._data.batch(part, random)
-            mine, share = self._team.part(batch), len(part) / len(rows)
-            with self._precision:
-                value = self._loss(mine) * (share * len(mine.rows) / len(part))
-            if not bool(torch.isfinite(value.detach())):
-                raise TrainingError(
-                    "The loss became NaN or infinite, so nothing was learnt from this batch; what was known before is "
-                    f"as it was. Lower the learning rate ({self._recipe.rate:g}), or look for damaged images."
-                )
-            self._scaler.scale(value).backward()
-            total += float(value.detach())
-        self._team.add_up(self.parameters)
-        if self._recipe.clip is not None:
-            self._scaler.unscale_(self.optimiser)
-            nn.utils.clip_grad_norm_(self.parameters, self._recipe.clip)
-        self._scaler.step(self.optimiser)
-        self._scaler.update()
-        return total
+        parts = np.array_split(rows, min(self.recipe.accumulate, len(rows)))
+        own = sum(self._part_of_loss(part, len(rows), random) for part in parts)
+        loss = self.team.add_up(own, self.parameters)
+        if not math.isfinite(loss):
+            raise self._astray("The loss")  # in all processes at once: none waits for another
+        if self.recipe.clip is not None:
+            self.scaler.unscale_(self.optimiser)
+            nn.utils.clip_grad_norm_(self.parameters, self.recipe.clip)
+        self.scaler.step(self.optimiser)
+        self.scaler.update()
+        return loss
+
+    def _part_of_loss(self, rows: NDArray[np.intp], of_all: int, random: np.random.Generator) -> float:
+        mine = self.team.share(len(rows))
+        count = mine.stop - mine.start
+        # where there are fewer samples than processes, one is looked at and counted for nothing
+        batch = self.data.batch(rows, random, mine if count else slice(0, 1))
+        with self._precision:
+            value = self._loss(batch) * (count / of_all)
+        self.scaler.scale(value).backward()
+        return float(value.detach())
+
+    def require_numbers(self) -> None:
+        """The last step of all is followed by no loss that would show that it went wrong."""
+        if not all(bool(one.detach().isfinite().all()) for one in self.parameters):
+            raise self._astray("What is trained")
+
+    def _astray(self, what: str) -> TrainingError:
+        return TrainingError(
+            f"{what} became NaN or infinite, so nothing was learnt from this batch; what was known before is as it "
+            f"was. Lower the learning rate ({self.recipe.rate:g}), or look for damaged images."
+        )
+
+
+class _OnDisk:
+    """How far a training has come, as a checkpoint has it; of several processes the first one writes."""
+
+    def __init__(self, run: _Run, checkpoint: Checkpoint, seed: Sequence[int]) -> None:
+        self._run, self._checkpoint, self._key = run, checkpoint, _key(run, seed)
+
+    def resume(self) -> int:
+        """Take over what there is; how many epochs that was."""
+        run = self._run
+        if run.team.place == 0:
+            self._checkpoint.require_room()
+        found = self._checkpoint.find(self._key, run.parameters)
+        if not run.team.agree(0 if found is None else found.epochs) or found is None:
+            return 0  # a disk that not all processes see is of no use
+        run.optimiser.load_state_dict(found.optimiser)
+        run.scaler.load_state_dict(found.scaler)
+        with torch.no_grad():
+            for one, kept in zip(run.parameters, found.parameters, strict=True):
+                one.copy_(kept)
+        return found.epochs
+
+    def keep(self, epochs: int) -> None:
+        """Write down what there is after so many epochs."""
+        run = self._run
+        if run.team.place == 0:
+            tensors = [one.detach().cpu() for one in run.parameters]
+            self._checkpoint.keep(
+                self._key, Kept(epochs, tensors, run.optimiser.state_dict(), dict(run.scaler.state_dict()))
+            )
+
+    def drop(self) -> None:
+        """It is not needed any more."""
+        if self._run.team.place == 0:
+            self._checkpoint.drop(self._key)
+
+
+def _key(run: _Run, seed: Sequence[int]) -> bytes:
+    """By which a checkpoint of this very training is known: data, recipe, seed, and what it began with."""
+    found = hashlib.sha256(repr((asdict(run.recipe), [int(one) for one in seed])).encode() + run.data.digest())
+    for one in run.parameters:
+        found.update(repr(tuple(one.shape)).encode() + one.detach().cpu().numpy().tobytes())
+    return found.digest()
 
 
 def _optimiser(parameters: list[nn.Parameter], recipe: Recipe) -> torch.optim.Optimizer:
@@ -327,17 +414,15 @@ class _Clock:
     """Tells the watcher, if there is one."""
 
     def __init__(self, recipe: Recipe, samples: int, first: int) -> None:
-        self._recipe, self._samples = recipe, samples
-        self._an_epoch = math.ceil(samples / recipe.batch_size)
-        self._step, self._first = first * self._an_epoch, first * self._an_epoch
+        self._epochs, self._steps = recipe.epochs, recipe.epochs * math.ceil(samples / recipe.batch_size)
+        self._step, self._seen = self._steps // recipe.epochs * first, 0
+        self._left = samples * (recipe.epochs - first)
         self._start, self._watcher = time.perf_counter(), _WATCHER.get()
 
-    def tell(self, epoch: int, loss: float) -> None:
-        self._step += 1
+    def tell(self, epoch: int, samples: int, loss: float) -> None:
+        """A step by so many samples was taken in an epoch, counted from 0."""
+        self._step, self._seen, self._left = self._step + 1, self._seen + samples, self._left - samples
         if self._watcher is None:
             return
-        steps, taken = self._recipe.epochs * self._an_epoch, time.perf_counter() - self._start
-        rate = (self._step - self._first) / taken  # steps a second
-        samples = rate * self._samples / self._an_epoch
-        left = (steps - self._step) / rate
-        self._watcher(TrainingProgress(epoch + 1, self._recipe.epochs, self._step, steps, loss, samples, left))
+        rate = self._seen / max(time.perf_counter() - self._start, 1e-9)
+        self._watcher(TrainingProgress(epoch + 1, self._epochs, self._step, self._steps, loss, rate, self._left / rate))
