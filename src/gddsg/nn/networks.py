@@ -141,6 +141,8 @@ class Network(ABC):
         self, images: Images, injection: Injection | None = None, weights: Mapping[str, Tensor] | None = None
     ) -> Tensor:
         """Features ``(n, feature_dim)`` of images on the CPU, without augmentation and without gradients."""
+        if not len(images):
+            return torch.empty(0, self.feature_dim)
         return self.answers(images, lambda inputs: self.features(inputs, injection, weights))
 
     def embed_each(self, images: Images, additions: Sequence[Addition]) -> list[Tensor]:
