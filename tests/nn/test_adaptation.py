@@ -184,18 +184,6 @@ def test_training_that_blows_up_is_an_error(network, kind):
         adapted(network, kind, Recipe(epochs=3, batch_size=24, rate=1e30, augment=False))
 
 
-def test_weights_that_are_no_numbers_after_the_last_step_are_an_error(network):
-    """No later loss tells of them."""
-    images, targets = coloured()
-
-    def spoil(loss, parameters, images, targets):
-        with torch.no_grad():
-            parameters[0].fill_(torch.nan)
-
-    with pytest.raises(TrainingError, match="NaN or infinite"):
-        adapt(network, "adapter", images, targets, generator(), spoil)
-
-
 def test_images_are_embedded_by_several_adaptations_as_by_each_of_them(network):
     images, _ = coloured(n=30)  # more than are embedded at once
     ones = [adapted(network, kind) for kind in KINDS]
