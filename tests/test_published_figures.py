@@ -135,6 +135,7 @@ def test_the_page_on_photos_shows_what_was_recorded():
     for lines in (script.quality_lines(records), script.shrunk_lines(records)):
         assert len(lines) > 3
         assert "\n".join(lines) in page
+    assert script.thumbnail_line(records) in " ".join(page.split())
 
 
 def test_the_page_on_photos_shows_what_near_copies_did():
