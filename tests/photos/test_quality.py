@@ -37,7 +37,7 @@ def in_memory(*sides):
         ("good", [SMALL, LARGE, LARGE], f"{LITE}@288"),
         ("good", [SMALL, SMALL, LARGE], LITE),
         ("good", [], f"{LITE}@288"),
-        ("best", [LARGE], f"{LITE}@288+efficientnet-lite2"),
+        ("best", [LARGE], f"{LITE}@288+efficientnet-lite2@340"),
     ],
 )
 def test_the_shorter_side_of_most_photos_decides(quality, sides, name):
@@ -182,7 +182,7 @@ def test_a_first_attempt_that_fails_decides_nothing(make, photos, thumbnails, tm
 def test_another_quality_is_refused(make, photos, asked):
     make(quality="fast").learn(photos)
     message = (
-        rf"m\.gddsg was learnt with the backbone {LITE}, and the quality best.*means {LITE}@288\+efficientnet-lite2"
+        rf"m\.gddsg was learnt with the backbone {LITE}, and the quality best.*means {LITE}@288\+efficientnet-lite2@340"
     )
     with pytest.raises(BackboneError, match=message):
         make(quality="best").learn(photos)
