@@ -125,7 +125,6 @@ def test_weights_are_halves_on_disk_and_singles_in_use(folder):
 def test_a_network_for_learners_has_a_stem(folder, stem, inputs):
     network = load_network(f"hf:{folder}", "cpu")
     assert isinstance(network, Transformer)
-    assert network.has_stem
     assert (network.blocks, network.width, network.feature_dim) == (2, 64, 64)
     found = network.features(stem(torch.from_numpy(inputs))).numpy()
     np.testing.assert_allclose(found, load_backbone(f"hf:{folder}", "cpu").embed(inputs), atol=1e-5)

@@ -87,8 +87,6 @@ def test_a_stem_comes_first_and_is_never_trained():
     factor = torch.nn.Parameter(torch.tensor(2.0))
     images, _ = images_and_targets()
     plain, behind = pooled(), pooled(lambda inputs: factor * inputs)
-    assert behind.has_stem
-    assert not plain.has_stem
     inputs = behind.prepare(images)
     assert not inputs.requires_grad
     torch.testing.assert_close(inputs, 2 * plain.prepare(images))

@@ -196,6 +196,8 @@ def test_a_learner_whose_training_goes_astray_keeps_what_it_knew():
         ("rate", "0.1"),
         ("weight_decay", -1e-4),
         ("weight_decay", math.nan),
+        ("clip", 0),
+        ("clip", float("nan")),
         ("weight_decay", "none"),
         ("optimiser", "adams"),
         ("optimiser", ["sgd"]),

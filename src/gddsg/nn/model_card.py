@@ -72,7 +72,7 @@ behind the last normalisation, is the features of the image. The stem is not in 
 ```python
 from gddsg.backbones import load_backbone
 
-backbone = load_backbone("hf:FOLDER")  # this folder; hybrid-vit is the one that comes with gddsg
+backbone = load_backbone("hf:FOLDER")  # this folder
 ```
 
 ## How it was made

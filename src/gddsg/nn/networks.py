@@ -77,9 +77,8 @@ class Network(ABC):
         random : numpy.random.Generator, optional
             What augmentation is drawn from; without it there is none.
         """
-        inputs = torch.empty(
-            len(images), *self.input_shape
-        )  # filled part by part: a list of parts would take twice that
+        # filled part by part: a list of parts would take twice as much memory
+        inputs = torch.empty(len(images), *self.input_shape)
         for start in range(0, len(images), _AT_ONCE):
             part = images[start : start + _AT_ONCE]
             inputs[start : start + len(part)] = self._through_stem(torch.from_numpy(self._pixels(part, random)))
@@ -100,11 +99,6 @@ class Network(ABC):
     def input_bytes(self) -> int:
         """Memory that one prepared image takes."""
         return 4 * math.prod(self.input_shape)
-
-    @property
-    def has_stem(self) -> bool:
-        """Whether a part of the work need not be repeated as long as images stay the same."""
-        return self._stem is not None
 
     # ---------------------------------------------------------------- inputs to features
 
@@ -269,7 +263,7 @@ def require_transformer(network: Network, method: str, blocks: int = 1) -> Trans
     if not isinstance(network, Transformer):
         raise BackboneError(
             f"{method} puts prompts or adapters into the blocks of a ViT, and {network.identity} is none. "
-            "Use a ViT of Hugging Face, such as backbone='vit-b16' or 'hybrid-vit'."
+            "Use a ViT: backbone='vit-b16', or 'hf:FOLDER' with one that gddsg pretrain-vit has made."
         )
     if network.blocks < blocks:
         raise BackboneError(

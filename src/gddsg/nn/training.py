@@ -78,6 +78,10 @@ class Recipe:
             raise InputError(f"rate={self.rate!r} was given; expected a learning rate above 0, such as 0.01.")
         if not _is_number(self.weight_decay) or not 0 <= self.weight_decay < math.inf:
             raise InputError(f"weight_decay={self.weight_decay!r} was given; expected a number from 0, such as 0.0005.")
+        if self.clip is not None and (not _is_number(self.clip) or not 0 < self.clip < math.inf):
+            raise InputError(
+                f"clip={self.clip!r} was given; expected the largest length of a gradient, above 0, or None."
+            )
         for name, known in (("optimiser", _OPTIMISERS), ("schedule", get_args(Schedule)), ("augment", (False, True))):
             value = getattr(self, name)
             if not any(value is one or (isinstance(value, str) and value == one) for one in known):
