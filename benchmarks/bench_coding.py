@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from gddsg import GDDSG
+from gddsg.bench.revision import code_revision
 from gddsg.core import coded_rows
 from gddsg.data import FeatureDataset, feature_file
 from gddsg.evaluation import average_accuracy
@@ -41,11 +42,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/records/coding.json"))
     args = parser.parse_args()
     data = feature_file(next(args.folder.glob("cifar100*.npz")))
-    record = []
+    values = []
     for bits in BITS:
         coded_rows._STEPS = 2 ** (bits - 1) - 1
-        record.append({"bits": bits, "A_N": {str(parts): accuracy(data, parts) for parts in PARTS}})
-        print(json.dumps(record[-1]), flush=True)
+        values.append({"bits": bits, "A_N": {str(parts): accuracy(data, parts) for parts in PARTS}})
+        print(json.dumps(values[-1]), flush=True)
+    record = {"revision": code_revision(), "values": values}
     replace_file(args.out, (json.dumps(record, indent=1) + "\n").encode())
 
 

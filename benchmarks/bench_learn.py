@@ -151,7 +151,7 @@ def throughput(n_classes: int = 40, n: int = 500, dim: int = 1280) -> dict[str, 
     learnt, held = round(0.8 * n), round(0.2 * n)
     ranks, projection = CardRanks.of(64), 2 * n * dim * M
     grams = 2 * (2 * n * n * dim + (learnt**2 + held**2) * M)  # two views of the features, two shares of projections
-    factors = 2 * ((ranks.usual + ranks.other) * n * dim + (ranks.projected * learnt + ranks.held_out * held) * M)
+    factors = 2 * ((ranks.usual + ranks.spare) * n * dim + (ranks.projected * learnt + ranks.held_out * held) * M)
     reached = n_classes * (projection + grams + factors) / taken
     return {"gemm_peak_gflops": round(peak / 1e9), "learning_gflops": round(reached / 1e9), "share": reached / peak}
 

@@ -33,6 +33,7 @@ import numpy as np
 
 from gddsg import PhotoClassifier, RanPAC, SimpleCIL
 from gddsg.backbones import FeatureCache, load_backbone
+from gddsg.bench.revision import code_revision
 from gddsg.data import image_folder
 from gddsg.evaluation import average_accuracy
 from gddsg.onnx_runtime import onnx_bytes, open_session
@@ -167,6 +168,7 @@ def main() -> None:
         for folder in args.folders:
             with tempfile.TemporaryDirectory() as work:
                 record = {
+                    "revision": code_revision(),
                     "dataset": folder.name,
                     "embedding": embedding_speed(folder),
                     **accuracy(folder, Path(work)),

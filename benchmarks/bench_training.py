@@ -25,12 +25,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gddsg.bench.revision import code_revision
 from gddsg.data import image_folder
 from gddsg.data.images import Images
 from gddsg.files import replace_file
 from gddsg.nn.heads import LinearHead
 from gddsg.nn.networks import Network, load_network
-from gddsg.nn.training import Batch, Recipe, TrainingData, TrainingProgress, train, watching
+from gddsg.nn.training import Recipe, TrainingProgress, train, watching
+from gddsg.nn.training_data import Batch, TrainingData
 
 IMAGES = 1_000
 TURNS = 5
@@ -168,7 +170,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/records/training.json"))
     args = parser.parse_args()
     images, targets = some_images(args.folder, args.images)
-    record = training_speed(load_network(args.backbone), images, targets, args.batch_size, args.turns)
+    speed = training_speed(load_network(args.backbone), images, targets, args.batch_size, args.turns)
+    record = {"revision": code_revision(), **speed}
     print(json.dumps(record, indent=1))
     args.out.parent.mkdir(parents=True, exist_ok=True)
     replace_file(args.out, (json.dumps(record, indent=1) + "\n").encode())

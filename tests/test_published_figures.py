@@ -99,6 +99,48 @@ def test_the_readme_shows_what_split_classes_cost():
     assert f"costs CIFAR-100 {cifar100} points, CUB-200 {cub200}, and Stanford Dogs {dogs}." in text
 
 
+def test_the_readme_shows_the_speed_that_was_recorded():
+    record = json.loads((ROOT / "benchmarks/records/speed.json").read_text())
+    text = " ".join((ROOT / "README.md").read_text().split())
+    released = record["released_recipe"]
+    seldom, often = (one for one in record["adding_a_class"] if one["dim"] == 1280)
+    assert f"takes 1/{released['times_faster']:.0f} of the time of the recipe" in text
+    assert f"(1/{released['times_faster_votes_once']:.0f} if its voters" in text
+    assert f"reaches {100 * record['throughput']['share']:.0f} % of the machine's GEMM peak" in text
+    assert f"takes 1/{seldom['times_faster']:.0f} (classes that are seldom confused) to " in text
+    assert f"to 1/{often['times_faster']:.0f} (often confused) of learning all" in text
+    assert seldom["newcomers_that_changed_the_metric"] == often["newcomers_that_changed_the_metric"] == 1
+    assert seldom["largest_probability_gap"] == often["largest_probability_gap"] == 0
+    longer = [f"{one['times_longer']:.1f}" for one in record["growing"]]
+    most = max(model["peak_predicting_MiB"] for one in record["growing"] for model in one["models"]) / 1024
+    assert f"it takes {longer[0]} to {longer[1]} times as long as among 1000, and {most:.1f} GiB" in text
+    ratios = record["answering"]["gddsg_against_ranpac"]
+    assert f"one answer takes {ratios['one']:.2f} of the time of RanPAC's" in text
+    assert f"an answer in a batch {ratios['row_of_a_batch']:.2f} times as long" in text
+
+
+def test_the_readme_shows_what_photos_gave():
+    lines = (ROOT / "benchmarks/records/photos.jsonl").read_text().splitlines()
+    found = {record["dataset"]: record for record in map(json.loads, lines)}
+    cifar100, cub200 = (found[name]["A_N"] for name in ("cifar100_small", "cub200_small"))
+    text = " ".join((ROOT / "README.md").read_text().split())
+    assert cifar100["in_calls"] == cifar100["at_once"]
+    assert cub200["in_calls"] == cub200["at_once"]
+    assert f"give {cifar100['in_calls']:.1f} % and {cub200['in_calls']:.1f} %," in text
+    assert f"RanPAC {cifar100['ranpac']:.1f} % and {cub200['ranpac']:.1f} %," in text
+    assert f"nearest mean {cifar100['nearest_mean']:.1f} % and {cub200['nearest_mean']:.1f} %" in text
+    shares = sorted(f"{100 * record['embedding']['share']:.0f}" for record in found.values())
+    assert f"runs at {shares[0]} to {shares[1]} % of the speed of bare ONNX Runtime" in text
+
+
+def test_the_page_on_cards_shows_what_coding_costs():
+    record = json.loads((ROOT / "benchmarks/records/coding.json").read_text())
+    page = (ROOT / "docs/class-cards.md").read_text()
+    for one in record["values"]:
+        cells = [f"{accuracy:.2f}" for accuracy in one["A_N"].values()]
+        assert f"| {one['bits']} | {' | '.join(cells)} |" in page
+
+
 def test_the_stored_report_is_made_of_the_stored_records(tmp_path):
     records = [record for path in sorted(RECORDS.glob("*.jsonl")) for record in read_records(path)]
     files = write_report(records, tmp_path, "Order-robust class-incremental learning")

@@ -2,7 +2,16 @@
 
 import numpy as np
 import pytest
-from benchmarks.bench_learn import NEWCOMERS, adding_a_class, against_released, class_samples, growing, grown
+from benchmarks.bench_learn import (
+    NEWCOMERS,
+    adding_a_class,
+    against_released,
+    answering,
+    class_samples,
+    growing,
+    grown,
+    throughput,
+)
 from benchmarks.bench_training import some_images, training_speed
 from PIL import Image
 
@@ -18,6 +27,17 @@ def test_beside_the_released_recipe(root):
     assert found["released_seconds_votes_once"] > 0
     assert found["repeated_votes_seconds"] > 0
     assert found["times_faster"] > found["times_faster_votes_once"] > 0
+
+
+def test_throughput():
+    found = throughput(n_classes=3, n=20, dim=16)
+    assert 0 < found["share"] < 1
+
+
+def test_answers_beside_another_learner(root):
+    found = answering(feature_file(root / "circles_efficientnet-lite0.npz"), singles=2, repeats=1)
+    assert set(found["milliseconds"]) == {"gddsg", "ranpac"}
+    assert all(ratio > 0 for ratio in found["gddsg_against_ranpac"].values())
 
 
 def test_adding_a_class():
