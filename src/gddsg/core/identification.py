@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -40,6 +41,9 @@ RELEASED_BOOSTING: Mapping[str, Any] = {
 """LightGBM of the released code; the paper gives no settings."""
 
 _VOTE_SAMPLES = 30
+
+# scikit-learn takes away all warning filters of the process while it works: two threads at once would lose them
+_ONE_AT_A_TIME = Lock()
 
 
 def meta_features(vectors: Tensor, prototypes: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -92,7 +96,8 @@ class GroupVote:
             out[:, self._groups] = 1.0
             return out
         rho = meta_features(torch.from_numpy(vectors), self._prototypes)
-        votes = [np.asarray(voter.predict_proba(rho), dtype=np.float64) for voter in self._voters]
+        with _ONE_AT_A_TIME:
+            votes = [np.asarray(voter.predict_proba(rho), dtype=np.float64) for voter in self._voters]
         out[:, self._groups] = np.mean(votes, axis=0)
         return out
 
@@ -129,7 +134,7 @@ class SoftVote(GroupVote):
 def _fitted(voter: Any, rho: np.ndarray[Any, Any], groups: np.ndarray[Any, Any]) -> Any:
     from sklearn.exceptions import ConvergenceWarning
 
-    with warnings.catch_warnings():
+    with _ONE_AT_A_TIME, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a network that stops early still votes
         return voter.fit(rho, groups)
 
