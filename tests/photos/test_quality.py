@@ -37,7 +37,8 @@ def in_memory(*sides):
         ("good", [SMALL, LARGE, LARGE], f"{LITE}@288"),
         ("good", [SMALL, SMALL, LARGE], LITE),
         ("good", [], f"{LITE}@288"),
-        ("best", [LARGE], f"{LITE}@288+efficientnet-lite2@340"),
+        ("best", [LARGE], "efficientnet-lite1@320+efficientnet-lite2@340"),
+        ("best", [SMALL], "efficientnet-lite1+efficientnet-lite2"),
     ],
 )
 def test_the_shorter_side_of_most_photos_decides(quality, sides, name):
@@ -181,9 +182,8 @@ def test_a_first_attempt_that_fails_decides_nothing(make, photos, thumbnails, tm
 
 def test_another_quality_is_refused(make, photos, asked):
     make(quality="fast").learn(photos)
-    message = (
-        rf"m\.gddsg was learnt with the backbone {LITE}, and the quality best.*means {LITE}@288\+efficientnet-lite2@340"
-    )
+    means = r"efficientnet-lite1@320\+efficientnet-lite2@340"
+    message = rf"m\.gddsg was learnt with the backbone {LITE}, and the quality best.*means {means}"
     with pytest.raises(BackboneError, match=message):
         make(quality="best").learn(photos)
     assert make(quality="good").learn(photos).known == 8  # what good means for thumbnails, and has meant before

@@ -28,6 +28,7 @@ _REFERENCES = (
     ("efficientnet-lite2", 260),
     ("efficientnet-lite0", 288),
     ("efficientnet-lite2", 340),
+    ("efficientnet-lite1", 320),
 )
 _SIDE = 320
 

@@ -20,12 +20,12 @@ photos of birds good down to 48, and at 32 no more (docs/photos.md)."""
 _FOR_PHOTOS: dict[str, str] = {
     "fast": "efficientnet-lite0",
     "good": "efficientnet-lite0@288",
-    "best": "efficientnet-lite0@288+efficientnet-lite2@340",
+    "best": "efficientnet-lite1@320+efficientnet-lite2@340",
 }
 _FOR_THUMBNAILS: dict[str, str] = {
     "fast": "efficientnet-lite0",
     "good": "efficientnet-lite0",
-    "best": "efficientnet-lite0+efficientnet-lite2",
+    "best": "efficientnet-lite1+efficientnet-lite2",
 }
 _ENOUGH = 99  # photos for a median
 _MOST = 1000  # looked at, should most of them have no header to read
