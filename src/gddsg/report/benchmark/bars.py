@@ -57,14 +57,24 @@ def identification_bars(name: str, contests: Sequence[Contest]) -> Figure | None
     return _bars(f"{name}-identification", "Identification of groups", caption, chosen, measures, "Per cent")
 
 
+_TOLD = {
+    "released": "“Released” is the evaluation of the code released with the paper, which tells the task of every test "
+    "sample.",
+    "oracle-group": "“Oracle-group” tells its group.",
+    "batch-wise-prompts": "“Batch-wise-prompts” is the evaluation of code released with L2P and DualPrompt: test "
+    "samples come class by class, and those of a batch vote on the prompts of all of them.",
+}
+
+
 def protocol_bars(name: str, contests: Sequence[Contest]) -> Figure | None:
     """The same learners under protocols that tell them more and less."""
     measures: list[Measure] = [("A_N", lambda entry: entry.mean("A_N"))]
+    used = {entry.protocol for contest in contests for entry in contest.entries}
+    told = [sentence for protocol, sentence in _TOLD.items() if protocol in used]
     caption = (
         "A_N of all learners under all protocols side by side. A name without parentheses was judged honestly, told "
-        "nothing at test time. “Released” is the evaluation of the code released with the paper, which tells the task "
-        "of every test sample, and “oracle-group” tells its group: both are cross-hatched, are no results one gets "
-        "in use, and show only how much of an accuracy comes from being told."
+        f"nothing at test time. {' '.join(told)} What is told something is cross-hatched, is no result one gets in "
+        "use, and shows only how much of an accuracy comes from being told."
     )
     return _bars(f"{name}-protocols", "What being told is worth", caption, contests, measures, "A_N, %")
 

@@ -50,7 +50,9 @@ def document(records: Records, title: str) -> Document:
     sections = [Section("summary", "Summary", (summary, *_notes(records)))]
     with report_style():
         for number, (name, found) in enumerate(by_name.items(), 1):
-            sections += _section(Experiment(name, f"experiment-{number}", found, records, styles))
+            # by name where it is ours, so that a new section renames no figure; others may be called anything
+            anchor = name if name in _KNOWN else f"experiment-{number}"
+            sections += _section(Experiment(name, anchor, found, records, styles))
     if records.failures:
         sections.append(Section("failures", "Runs that failed", (tables.failure_table(records.failures),)))
     sections.append(Section("reading", "How to read this report", (Bullets(READING),)))
@@ -130,6 +132,19 @@ def _honesty(experiment: Experiment) -> list[Block | None]:
     return [protocols, printed, *_generic(experiment)]
 
 
+def _trained(experiment: Experiment) -> list[Block | None]:
+    found, name = experiment.contests, experiment.anchor
+    overview, drawn, *others = _generic(experiment)
+    return [
+        overview,
+        drawn,
+        order_figures.order_strips(name, found, experiment.styles),
+        bars.protocol_bars(name, found),
+        *tables.disparity_tables(found),
+        *others,
+    ]
+
+
 def _order_robustness(experiment: Experiment) -> list[Block | None]:
     found, name = experiment.contests, experiment.anchor
     return [
@@ -194,6 +209,12 @@ _KNOWN: dict[str, tuple[str, str, Part]] = {
         "The methods of the main results in one class order, with narrow projections: minutes instead of hours.",
         _with_peers,
     ),
+    "trained": (
+        "Methods that train",
+        "Methods that train prompts, adapters or the whole network, on images, beside closed-form learners on features "
+        "of the same frozen network, a compact ViT.",
+        _trained,
+    ),
     "honesty": (
         "What honest testing costs",
         "The same data judged honestly, by the protocol of the code released with the paper, and with upper bounds.",
@@ -216,6 +237,7 @@ _KNOWN: dict[str, tuple[str, str, Part]] = {
     ),
     "ablation": ("Ablation", "What remains when parts of the method are taken away or exchanged.", _ablation),
     "backbones": ("Backbones", "The same learner on features of different networks.", _backbones),
+    "layers": ("Several layers", "Features of one layer of a network, and of several side by side.", _generic),
     "identification": (
         "Identification of groups",
         "Different ways to find the group of a test sample, which comes before its class.",
