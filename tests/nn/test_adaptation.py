@@ -12,7 +12,8 @@ from gddsg.data.images import Images
 from gddsg.errors import BackboneError, InputError, TrainingError
 from gddsg.nn.adaptation import Adaptation, adapt, embed_each
 from gddsg.nn.networks import _Convolutional, load_network
-from gddsg.nn.training import Batch, Recipe, TrainingData, train, watching
+from gddsg.nn.training import Recipe, train, watching
+from gddsg.nn.training_data import Batch, TrainingData
 
 KINDS = ("finetune", "vpt-shallow", "vpt-deep", "ssf", "adapter")
 RECIPE = Recipe(epochs=4, batch_size=8, rate=0.05, schedule="cosine", weight_decay=5e-4, augment=False)

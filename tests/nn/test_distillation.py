@@ -16,7 +16,8 @@ from gddsg.files import locked
 from gddsg.nn import lessons as lessons_module
 from gddsg.nn.distillation import Plan, Student, new_vit, pretrain
 from gddsg.nn.lessons import Lessons
-from gddsg.nn.training import Batch, Recipe, watching
+from gddsg.nn.training import Recipe, watching
+from gddsg.nn.training_data import Batch
 
 SMALL = Plan(epochs=4, batch_size=8, blocks=2, width=64, rate=2e-3)
 
@@ -70,7 +71,7 @@ def test_the_folder_opens_as_a_backbone(made, photos):
 def test_the_card_says_how_it_was_made(made):
     found, *_ = made
     card = (found.folder / "README.md").read_text()
-    for part in ("40 photos (squares)", "2 blocks of width 64", "of 2 classes", "4 epochs", "no licence", "0.002"):
+    for part in ("40 photos (squares)", "2 blocks of width 64", "of 2 classes", "4 epochs", "Apache", "0.002"):
         assert part in card
     assert found.origin.photos == 40
     assert 0 <= found.origin.agreement <= 1

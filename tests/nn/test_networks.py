@@ -103,3 +103,21 @@ def test_who_needs_a_transformer_says_so():
         require_transformer(network, "DualPrompt", 5)
     with pytest.raises(BackboneError, match="blocks of a ViT, and pooled@0 is none"):
         require_transformer(pooled(), "L2P")
+
+
+def test_an_image_goes_through_the_stem_once_unless_it_is_augmented():
+    seen = []
+
+    def stem(inputs):
+        seen.append(len(inputs))
+        return inputs
+
+    images, _ = images_and_targets()
+    network = pooled(stem)
+    seen.clear()
+    first = network.prepare(images)
+    assert torch.equal(network.prepare(images), first)
+    assert torch.equal(network.embed(images[:5]), network.features(first[:5]))
+    assert seen == [len(images)]
+    network.prepare(images, np.random.default_rng(0))
+    assert seen == [len(images)] * 2

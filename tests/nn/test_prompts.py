@@ -14,7 +14,7 @@ from gddsg.learners.coda_prompt import component_weights, orthogonal_rows
 from gddsg.nn.networks import Network, Transformer, load_network, require_transformer
 from gddsg.nn.prompting import FrozenQueries, checked_blocks, cosines, most_similar, most_voted
 from gddsg.nn.prompts import InputPrompts, Prefixes
-from gddsg.nn.training import Batch, TrainingData
+from gddsg.nn.training_data import Batch, TrainingData
 
 WIDTH, HEADS, LENGTH, N = 48, 4, 3, 5
 

@@ -17,7 +17,8 @@ from gddsg.data import Images, Photo
 from gddsg.errors import InputError, TrainingError
 from gddsg.learners import Finetune
 from gddsg.nn.checkpoint import Checkpoint
-from gddsg.nn.training import Recipe, TrainingData, train, watching
+from gddsg.nn.training import Recipe, train, watching
+from gddsg.nn.training_data import TrainingData
 
 # Deterministic.
 
@@ -313,7 +314,7 @@ def test_augmentation_is_another_in_every_epoch():
 
 def test_what_takes_too_much_memory_is_prepared_batch_by_batch_with_the_same_result(monkeypatch):
     expected = trained()
-    monkeypatch.setattr("gddsg.nn.training._CACHE_BYTES", 20 * 4 * 3 * 8 * 8)
+    monkeypatch.setattr("gddsg.nn.kept_inputs._MOST_BYTES", 20 * 4 * 3 * 8 * 8)
     assert same(trained(), expected)
     assert TrainingData(Toy().network, *images_and_targets(), False)._prepared is None
 

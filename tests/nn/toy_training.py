@@ -10,7 +10,8 @@ from gddsg.checks.samples import samples_for
 from gddsg.nn.heads import LinearHead
 from gddsg.nn.networks import TOY, load_network
 from gddsg.nn.prompts import ShallowPrompts
-from gddsg.nn.training import Recipe, TrainingData, train
+from gddsg.nn.training import Recipe, train
+from gddsg.nn.training_data import TrainingData
 
 RECIPE = Recipe(epochs=4, batch_size=8, rate=0.05, augment=False)
 

@@ -2,7 +2,7 @@
 
 EfficientNet-Lite0 up to its last block turns an image into a map of 320 channels and 7 × 7 places. A ``ViTModel`` of
 Hugging Face takes that map for its image, a place a patch; its class token is the features. ``gddsg pretrain-vit``
-makes one (:mod:`gddsg.nn.distillation`); ``hybrid-vit`` is the one in this package, if it has any. Hybrids are in
+makes one (:mod:`gddsg.nn.distillation`); ``hybrid-vit`` is the one that comes with this package. Hybrids are in
 A. Dosovitskiy et al., *An Image is Worth 16x16 Words*, ICLR 2021 (https://arxiv.org/abs/2010.11929), section 3.1.
 
 A folder of one is what Hugging Face writes, ``config.json`` and ``model.safetensors``, and ``stem.json``, which says
@@ -48,7 +48,7 @@ class HybridViT(Backbone):
     cache_folder : Path
         Where the stem is kept in ONNX format, once exported.
     folder : Path or None
-        That ``gddsg pretrain-vit`` has written; the one in this package unless given.
+        That ``gddsg pretrain-vit`` has written; the one that comes with this package unless given.
     """
 
     preprocess: Preprocess

@@ -24,7 +24,7 @@ EMBEDDED = {"efficientnet-lite0": 224, "efficientnet-lite1": 240, "efficientnet-
 their name."""
 
 HYBRID = "hybrid-vit"
-"""A compact transformer on top of the first of them, for whose weights the package keeps a place."""
+"""A compact transformer on top of the first of them, whose weights come with this package."""
 
 PRESETS = {
     "vit-b16": "hf:google/vit-base-patch16-224-in21k",

@@ -186,13 +186,17 @@ class Images:
         _draws(n, random)
 
     def digest(self) -> bytes:
-        """SHA-256 of the images as they are stored, in their order: they are read, and not decoded."""
-        found = hashlib.sha256()
+        """SHA-256 of all images together, in their order; see :meth:`digests`."""
+        return hashlib.sha256(b"".join(self.digests())).digest()
+
+    def digests(self) -> list[bytes]:
+        """SHA-256 of each image as it is stored: it is read, and not decoded."""
+        found = []
         for row in self.rows.tolist():
             one = self.source[row]
             content = one.read() if isinstance(one, Photo) else repr(one.shape).encode() + one.tobytes()
-            found.update(hashlib.sha256(content).digest())
-        return found.digest()
+            found.append(hashlib.sha256(content).digest())
+        return found
 
     def _made(self, size: int, at_least: int, cut: Callable[[Image.Image, int], Image.Image]) -> Pixels:
         made = np.empty((len(self), size, size, 3), dtype=np.uint8)

@@ -16,7 +16,8 @@ from gddsg.learners.base import Learnt
 from gddsg.learners.trained import Arrived, TrainedLearner, copied_weights
 from gddsg.nn.heads import LinearHead
 from gddsg.nn.losses import cross_entropy_among
-from gddsg.nn.training import Batch, Recipe
+from gddsg.nn.training import Recipe
+from gddsg.nn.training_data import Batch
 
 
 @dataclass(frozen=True, eq=False)

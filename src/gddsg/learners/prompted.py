@@ -17,7 +17,7 @@ from gddsg.nn.heads import LinearHead
 from gddsg.nn.losses import cross_entropy_among
 from gddsg.nn.networks import Transformer, require_transformer
 from gddsg.nn.prompting import FrozenQueries, Prompting
-from gddsg.nn.training import Batch
+from gddsg.nn.training_data import Batch
 
 __all__ = ["PromptLearner", "Prompted"]
 

@@ -16,7 +16,8 @@ from gddsg.errors import InputError
 from gddsg.learners.base import ImageLearner, Learnt
 from gddsg.nn.checkpoint import Checkpoint
 from gddsg.nn.networks import TOY, Network, load_network
-from gddsg.nn.training import Recipe, TrainingData, train
+from gddsg.nn.training import Recipe, train
+from gddsg.nn.training_data import TrainingData
 
 __all__ = ["Arrived", "TrainedLearner", "copied_weights"]
 

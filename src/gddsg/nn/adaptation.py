@@ -17,7 +17,7 @@ from gddsg.nn.heads import CosineHead
 from gddsg.nn.injection import Injection
 from gddsg.nn.networks import Addition, Network, Transformer, require_transformer
 from gddsg.nn.prompts import DeepPrompts, ShallowPrompts
-from gddsg.nn.training import Batch
+from gddsg.nn.training_data import Batch
 
 __all__ = ["Adaptation", "AdaptationKind", "Fit", "adapt", "check_kind", "embed_each"]
 

@@ -32,7 +32,8 @@ from gddsg.files import LockedError, locked
 from gddsg.nn.checkpoint import Checkpoint
 from gddsg.nn.lessons import TARGETS, Lessons, MapSamples
 from gddsg.nn.model_card import Origin, model_card
-from gddsg.nn.training import Batch, Recipe, train
+from gddsg.nn.training import Recipe, train
+from gddsg.nn.training_data import Batch
 from gddsg.wording import counted
 
 __all__ = ["LEAST_PHOTOS", "Plan", "Pretrained", "Student", "new_vit", "pretrain"]

@@ -24,7 +24,7 @@ from gddsg.data.dataset import Skipped
 from gddsg.data.photo import Photo
 from gddsg.errors import PhotoError
 from gddsg.files import replace_file
-from gddsg.nn.training import Batch
+from gddsg.nn.training_data import Batch
 
 __all__ = ["TARGETS", "Lessons", "MapSamples"]
 

