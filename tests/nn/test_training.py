@@ -49,6 +49,13 @@ def test_every_sample_is_seen_once_an_epoch_in_another_order_each_time():
     assert len({tuple(epoch) for epoch in epochs}) == 3
 
 
+@pytest.mark.parametrize(("least_steps", "epochs"), [(0, 2), (6, 2), (7, 3), (9, 3), (10, 4)])
+def test_few_samples_are_seen_in_as_many_more_epochs_as_the_least_steps_take(least_steps, epochs):
+    toy = trained(epochs=2, schedule="cosine", least_steps=least_steps)
+    assert len(toy.rows) == 3 * epochs
+    assert same(toy, trained(epochs=epochs, schedule="cosine"))
+
+
 # Schedules and steps, against formulas.
 
 
@@ -199,6 +206,8 @@ def test_a_learner_whose_training_goes_astray_keeps_what_it_knew():
         ("weight_decay", math.nan),
         ("clip", 0),
         ("clip", float("nan")),
+        ("least_steps", -1),
+        ("least_steps", 1.5),
         ("weight_decay", "none"),
         ("optimiser", "adams"),
         ("optimiser", ["sgd"]),

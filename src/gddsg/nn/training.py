@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -52,6 +52,9 @@ class Recipe:
         In how many parts a batch is computed, where memory is short; the result is the same.
     clip : float or None
         Largest length of the gradient, of all parameters together; longer ones are shortened to it.
+    least_steps : int
+        Of a training on few samples, for which the epochs of a large one would be over before anything is learnt: there
+        are as many more epochs as it takes.
     """
 
     epochs: int
@@ -63,6 +66,7 @@ class Recipe:
     augment: bool = True
     accumulate: int = 1
     clip: float | None = None
+    least_steps: int = 0
 
     def check(self) -> None:
         """Refuse what cannot be trained by, with an :class:`gddsg.errors.InputError`."""
@@ -70,6 +74,8 @@ class Recipe:
             value = getattr(self, name)
             if not _is_number(value, int | np.integer) or value < 1:
                 raise InputError(f"{name}={value!r} was given; expected a whole number from 1.")
+        if not _is_number(self.least_steps, int | np.integer) or self.least_steps < 0:
+            raise InputError(f"least_steps={self.least_steps!r} was given; expected a whole number from 0.")
         if not _is_number(self.rate) or not 0 < self.rate < math.inf:
             raise InputError(f"rate={self.rate!r} was given; expected a learning rate above 0, such as 0.01.")
         if not _is_number(self.weight_decay) or not 0 <= self.weight_decay < math.inf:
@@ -82,6 +88,10 @@ class Recipe:
             value = getattr(self, name)
             if not any(value is one or (isinstance(value, str) and value == one) for one in known):
                 raise InputError(f"{name}={value!r} was given; expected {' or '.join(map(repr, known))}.")
+
+    def for_samples(self, n: int) -> Recipe:
+        """The recipe with as many epochs as so many samples need."""
+        return replace(self, epochs=max(self.epochs, math.ceil(self.least_steps / math.ceil(n / self.batch_size))))
 
     def rate_in(self, epoch: int, share: float = 0.0) -> float:
         """The learning rate in an epoch, counted from 0, of which a share is over."""
@@ -171,6 +181,7 @@ def train(
         If the recipe makes no sense, or nothing can be written to the checkpoint.
     """
     recipe.check()
+    recipe = recipe.for_samples(len(data))
     run = _Run(loss, list(parameters), data, recipe, processes())
     progress = None if checkpoint is None else _OnDisk(run, checkpoint, seed)
     first = 0 if progress is None else progress.resume()
