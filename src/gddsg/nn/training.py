@@ -70,12 +70,10 @@ class Recipe:
 
     def check(self) -> None:
         """Refuse what cannot be trained by, with an :class:`gddsg.errors.InputError`."""
-        for name in ("epochs", "batch_size", "accumulate"):
+        for name, least in (("epochs", 1), ("batch_size", 1), ("accumulate", 1), ("least_steps", 0)):
             value = getattr(self, name)
-            if not _is_number(value, int | np.integer) or value < 1:
-                raise InputError(f"{name}={value!r} was given; expected a whole number from 1.")
-        if not _is_number(self.least_steps, int | np.integer) or self.least_steps < 0:
-            raise InputError(f"least_steps={self.least_steps!r} was given; expected a whole number from 0.")
+            if not _is_number(value, int | np.integer) or value < least:
+                raise InputError(f"{name}={value!r} was given; expected a whole number from {least}.")
         if not _is_number(self.rate) or not 0 < self.rate < math.inf:
             raise InputError(f"rate={self.rate!r} was given; expected a learning rate above 0, such as 0.01.")
         if not _is_number(self.weight_decay) or not 0 <= self.weight_decay < math.inf:
