@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 import time
@@ -20,7 +21,7 @@ from gddsg.core.model import Model
 from gddsg.core.once import Lazy
 from gddsg.data.dataset import PhotoListing, refuse_case_twins
 from gddsg.data.photo import Photo
-from gddsg.errors import BackboneError, DataError, UnknownClassError
+from gddsg.errors import BackboneError, DataError, GddsgError, UnknownClassError
 from gddsg.photos.embedding import Embedder
 from gddsg.photos.evaluation import evaluate_photos, find_learnt
 from gddsg.photos.model_backbone import ModelBackbone
@@ -50,6 +51,7 @@ _PHOTOS_AT_ONCE = 8
 _ROWS_AT_ONCE = 512
 _SECONDS_BETWEEN_PURGES = 5.0
 _MOST_UNLIKE = 20
+_log = logging.getLogger(__name__)
 
 
 class Studio:
@@ -115,7 +117,9 @@ class Studio:
         return self._closing.is_set()
 
     def close(self) -> None:
-        """Finish what was begun, and close all files."""
+        """Finish what was begun, and close all files; once more does no harm."""
+        if self.closed:
+            return
         self._closing.set()
         self._housekeeper.join()
         self.photo_batches.close()
@@ -409,7 +413,10 @@ class Studio:
 
     def _keep_house(self) -> None:
         while not self._closing.wait(_SECONDS_BETWEEN_PURGES):
-            self.purge()
+            try:
+                self.purge()
+            except GddsgError:  # the disk may have room again the next time
+                _log.exception("What has had its time could not be deleted.")
 
     @contextmanager
     def _with_thumbnails(self) -> Iterator[Callable[[Mapping[int, Photo]], None] | None]:
