@@ -22,6 +22,7 @@ from gddsg.core.once import Lazy
 from gddsg.data.dataset import PhotoListing, refuse_case_twins
 from gddsg.data.photo import Photo
 from gddsg.errors import BackboneError, DataError, GddsgError, UnknownClassError
+from gddsg.files import locked, remove_dead_replacements
 from gddsg.photos.embedding import Embedder
 from gddsg.photos.evaluation import evaluate_photos, find_learnt
 from gddsg.photos.model_backbone import ModelBackbone
@@ -39,7 +40,7 @@ from gddsg.serve.names import checked_name
 from gddsg.serve.snapshot import Snapshot
 from gddsg.serve.uploads import thumbnail
 from gddsg.store import SharedModel
-from gddsg.store.rows_file import FORMAT_VERSION
+from gddsg.store.rows_file import FORMAT_VERSION, unwritable
 
 THUMBNAILS_SHOWN = 12
 """Of a class."""
@@ -93,6 +94,7 @@ class Studio:
         self._backbone = ModelBackbone(self.path, backbone, device, None, quality)
         file = SharedModel(self.path)
         file.read()  # a file that cannot be used is refused before anything is made beside it
+        _clear_away(self.path)
         self.journal = Journal(journal_path(self.path), clock)
         self.changes = Changes(self.journal)
         self._live = LiveModel(file, self.journal, large_file)
@@ -444,6 +446,15 @@ class Studio:
             return None if snapshot.model is None else self._backbone.load(snapshot.model)
         except BackboneError:
             return None
+
+
+def _clear_away(path: Path) -> None:
+    """Remove what a killed process has left beside a model file: its lock goes with our own."""
+    try:
+        with locked(path):
+            remove_dead_replacements(path)
+    except OSError as error:
+        raise unwritable(path, error) from error
 
 
 def _restored(model: Model | None, lost: Forgotten) -> Model:
