@@ -74,7 +74,7 @@ def test_the_service_starts_answers_and_ends(tmp_path):
         with urllib.request.urlopen(f"{address}/healthz") as answer:
             assert json.load(answer) == {"status": "ok", "classes": 0}
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=60)
         assert (process.returncode, err) == (0, "")
     finally:
         process.kill()
