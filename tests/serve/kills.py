@@ -197,6 +197,8 @@ def attack(rounds: int, seed: int, folder: Path, large: int = 2**60) -> dict[str
         threads = [threading.Thread(target=client.live, args=(server.address, stop)) for client in clients]
         for thread in threads:
             thread.start()
+        if number % 2 == 0:  # on a busy machine every kill would come before anything was done
+            _wait_for_change(clients)
         time.sleep(draw.uniform(0.05, _LONGEST_LIFE))
         server.kill()
         stop.set()
@@ -207,6 +209,14 @@ def attack(rounds: int, seed: int, folder: Path, large: int = 2**60) -> dict[str
     server.kill()
     counts = sum((client.counts for client in clients), Counter())
     return {"kills": rounds, "counts": dict(counts), "faults": [*faults, *(f for c in clients for f in c.faults)]}
+
+
+def _wait_for_change(clients: list[Client]) -> None:
+    """Until one more change was told, or the clients have had long enough."""
+    changes = lambda: sum(client.counts[kind] for client in clients for kind in ("teach", "rename", "forget"))  # noqa: E731
+    before, end = changes(), time.monotonic() + _START_SECONDS
+    while changes() == before and time.monotonic() < end:
+        time.sleep(0.02)
 
 
 def _check(address: str, clients: list[Client], path: Path) -> list[str]:

@@ -76,7 +76,8 @@ def test_what_cannot_be_copied_is_refused(make_studio, tmp_path):
     with pytest.raises(ModelFileError):
         back_up(tmp_path / "m.gddsg", tmp_path / "none" / "copy.gddsg")
     content = bytearray((tmp_path / "m.gddsg").read_bytes())
-    content[len(content) // 2] ^= 1
+    place = content.find(read_model(tmp_path / "m.gddsg").cards["red"].to_bytes()[:64])
+    content[place + 50] ^= 1
     (tmp_path / "damaged.gddsg").write_bytes(content)
     with pytest.raises(ModelFileError, match="damaged"):
         back_up(tmp_path / "damaged.gddsg", tmp_path / "copy.gddsg")

@@ -175,7 +175,7 @@ def test_twins_in_case_are_refused(taught):
     assert taught.patch("/v1/classes/red", json={"name": "Red"}).json()["name"] == "Red"
 
 
-@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "<b>.png", "a\\b.png", "x" * 5000])
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "<b>.png", "a\\b.png", "x" * 500])
 def test_names_of_files_are_data(taught, name):
     found = taught.post("/v1/predict", files=[("files", (name, files("red", 1, 60)[0][1][1]))]).json()
     assert found["predictions"][0]["label"] == "red"

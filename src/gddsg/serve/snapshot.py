@@ -131,7 +131,7 @@ class Snapshot:
         sizes = (means**2).sum(1)
         squares = sizes[:, None] + sizes - 2 * means @ means.T
         squares -= metric.effective_dim * (1 / counts[:, None] + 1 / counts)
-        errors = 1 / (1 + np.exp(metric.temperature * squares.clip(min=0, max=1e6) / 2))
+        errors = (1 - np.tanh(metric.temperature * squares.clip(min=0) / 4)) / 2  # the same, and never too large
         np.fill_diagonal(errors, 0)
         names, found = list(self.cards), {}
         for row, name in enumerate(names):
