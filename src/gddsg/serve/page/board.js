@@ -39,7 +39,7 @@ const facts = (one) => {
 const mixedUp = (one) => {
   const [first] = [...(one.overlaps ?? [])].sort((a, b) => b.error - a.error);
   if (!first) return null;
-  return make("p", { class: "mixed" }, icon("overlap"), make("span", {}, `like ${first.name}, mixed up ${percent(first.error)}`));
+  return make("p", { class: "mixed" }, icon("overlap"), make("span", {}, `like ${first.name}, ${percent(first.error)} mixed up`));
 };
 
 const startRename = (card, one) => {
@@ -104,7 +104,7 @@ const newCard = (one) => {
   card.mixed = make("div", {});
   card.pictures = make("div", { class: "card-pictures" });
   card.problem = make("p", { class: "problem", role: "alert", hidden: true });
-  card.item.append(make("div", { class: "card-head" }, card.name, actions(card, one)), card.about, card.mixed, card.pictures, card.problem);
+  card.item.append(card.name, make("div", { class: "card-row" }, card.about, actions(card, one)), card.mixed, card.pictures, card.problem);
   acceptDrops(card.item, async (found) => { if (mayTeach()) teachMore(one.name, await found); });
   return card;
 };

@@ -10,6 +10,7 @@ import { counted, exactPercent, listed, percent, plural } from "./words.js";
 
 const COLUMNS = 12;
 const PHOTOS = 24;
+const LONGEST = 100;  // letters of a file name that are sent
 
 let running = null;
 
@@ -25,7 +26,7 @@ const figure = (value, name) => make("div", { class: "figure" }, make("span", { 
 const figures = (result) => make("div", { class: "figures" },
   figure(exactPercent(result.accuracy), `of ${counted(result.photos, "photo")} right`),
   figure(exactPercent(result.average_accuracy), "on average over classes"),
-  figure(String(result.wrong.length), `${plural(result.wrong.length, "photo")} taken for something else`));
+  figure(String(result.mistaken), `${plural(result.mistaken, "photo")} taken for something else`));
 
 const warnings = (result) => {
   const lines = [];
@@ -53,10 +54,10 @@ const confusionTable = (result) => {
 const classTable = (result) => make("details", {}, make("summary", {}, "Class by class"), make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Accuracy by class" }, make("table", {},
   make("caption", { class: "unseen" }, "Accuracy by class, the worst first"),
   make("thead", {}, make("tr", {}, ...["Class", "Photos", "Right", "Unknown", "Accuracy"].map((text) => make("th", { scope: "col" }, text)))),
-  make("tbody", {}, ...result.classes.map((one) => make("tr", {}, make("th", { scope: "row" }, one.label), ...[one.photos, one.correct, one.unknown ?? 0, exactPercent(one.accuracy)].map((value) => make("td", {}, String(value)))))))));
+  make("tbody", {}, ...result.classes.map((one) => make("tr", {}, make("th", { scope: "row" }, one.label), ...[one.photos, one.correct, one.rejected, exactPercent(one.accuracy)].map((value) => make("td", {}, String(value)))))))));
 
 const wrongPhoto = (one, files) => {
-  const file = files.get(one.name), short = one.name.split("/").at(-1);
+  const file = files.get(one.name), short = file?.name ?? one.name.split("/").at(-1);
   return make("li", { class: "wrong-photo" }, file ? pictureOf(file, short) : null, make("div", {},
     make("p", {}, make("strong", {}, one.taken_for), ` ${percent(one.probability)}`), make("p", { class: "hint" }, `in the folder ${one.label}`), make("p", { class: "hint file" }, short)));
 };
@@ -106,7 +107,7 @@ const start = async (found) => {
   const classes = sortedIntoClasses(await found).filter(({ name }) => name);
   showProblem(problem, classes.length ? null : "There are no folders with photos among these files. Give one folder for each class, named like the class.");
   if (!classes.length) return;
-  const photos = classes.flatMap(({ name, files }) => files.map((file, i) => ({ file, name: `${name}/${i} ${file.name}` })));
+  const photos = classes.flatMap(({ name, files }) => files.map((file, i) => ({ file, name: `${name}/${i} ${file.name.slice(-LONGEST)}` })));
   setRunning(new AbortController());
   find("check-result").replaceChildren();
   progress(0, photos.length);

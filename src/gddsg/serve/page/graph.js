@@ -43,6 +43,13 @@ const frameSize = () => {
   return [Math.max(frame.clientWidth, 280), Math.max(frame.clientHeight, 280)];
 };
 
+// The frame, or more than it where boxes and lines would be too crowded: it scrolls.
+const room = () => {
+  const [width, height] = frameSize(), wanted = nodes.reduce((sum, { w, h }) => sum + 4 * (w + 8) * (h + 10), 0) * (boxed ? 2.8 : 5);
+  const grown = Math.sqrt(Math.max(wanted / (width * height), 1));
+  return [width * grown, height * grown];
+};
+
 const bounds = (spots) => {
   const edge = (key, half, sign) => sign * Math.max(...nodes.map((node, i) => sign * spots[i][key] + node[half]));
   const [left, right, top, bottom] = [edge("x", "w", -1), edge("x", "w", 1), edge("y", "h", -1), edge("y", "h", 1)];
@@ -270,8 +277,7 @@ const show = () => {
   read();
   stop = byLabel.get(focused) ?? byLabel.get(chosen) ?? 0;
   if (!byLabel.has(chosen)) chosen = "";
-  const [width, height] = frameSize();
-  const spots = layOut(nodes, pairs, places, width / height);
+  const spots = layOut(nodes, pairs, places, room());
   const from = nodes.map(({ name }, i) => places.get(name) ?? spots[i]);
   places = new Map(nodes.map(({ name }, i) => [name, spots[i]]));
   buildSvg();

@@ -68,7 +68,7 @@ const pullTogether = (places, forces, links, gap) => {
 };
 
 const settle = (places, links, gap, aspect, rounds) => {
-  const gravity = 0.012;
+  const gravity = 0.03;
   for (let round = 0; round < rounds; round += 1) {
     const heat = gap * 0.5 * (1 - round / rounds) + 0.5;
     const forces = places.map(({ x, y }) => ({ x: -x * gravity / aspect, y: -y * gravity * aspect }));
@@ -80,6 +80,16 @@ const settle = (places, links, gap, aspect, rounds) => {
       place.y += forces[i].y * step;
     });
   }
+};
+
+// Boxes are wide: forces work in a space in which they are about as wide as high.
+const squeezed = (places, by) => places.map(({ x, y }) => ({ x: x / by, y }));
+
+// As small as the room that is there, where it is there.
+const fitted = (places, [width, height]) => {
+  const spread = (key) => Math.max(...places.map((place) => place[key])) - Math.min(...places.map((place) => place[key]));
+  const [across, down] = [Math.min(width / Math.max(spread("x"), 1), 1), Math.min(height / Math.max(spread("y"), 1), 1)];
+  return places.map(({ x, y }) => ({ x: x * across, y: y * down }));
 };
 
 // Boxes that cover each other are pushed apart along the axis in which it takes less.
@@ -102,8 +112,8 @@ const makeRoom = (places, nodes, rounds) => {
 };
 
 // nodes: [{name, w, h}] with half widths and heights; pairs: [[i, k, distance]]; before: Map of name to {x, y}.
-// aspect: width over height of what the picture should fill. Gives [{x, y}] about the middle.
-export const layOut = (nodes, pairs, before, aspect) => {
+// room: width and height of what the picture should fill. Gives [{x, y}] about the middle.
+export const layOut = (nodes, pairs, before, [width, height]) => {
   const n = nodes.length, neighbours = nodes.map(() => []);
   if (n === 1) return [{ x: 0, y: 0 }];
   for (const [i, k] of pairs) {
@@ -111,10 +121,12 @@ export const layOut = (nodes, pairs, before, aspect) => {
     neighbours[k].push(i);
   }
   const links = pairs.map(([i, k]) => ({ i, k, pull: 0.35 / Math.sqrt(Math.min(neighbours[i].length, neighbours[k].length)) }));
-  const area = nodes.reduce((sum, { w, h }) => sum + 4 * (w + 8) * (h + 8), 0) / n;
-  const gap = 1.1 * Math.sqrt(area) + 14;
-  const places = startingPlaces(nodes, neighbours, before, 0.6 * gap * Math.sqrt(n));
-  settle(places, links, gap, Math.sqrt(Math.max(aspect, 0.3)), n > 300 ? 120 : 260);
+  const [w, h] = ["w", "h"].map((key) => nodes.reduce((sum, node) => sum + node[key], 0) / n);
+  const wide = Math.min(Math.max(0.55 * w / h, 1), 3), gap = 2 * h + 28;
+  let places = startingPlaces(nodes, neighbours, before, 0.6 * gap * Math.sqrt(n));
+  places = squeezed(places, wide);
+  settle(places, links, gap, Math.sqrt(Math.min(Math.max(width / wide / height, 0.3), 3)), n > 300 ? 120 : 260);
+  places = fitted(squeezed(places, 1 / wide), [Math.max(width - 2 * w - 48, 100), Math.max(height - 2 * h - 48, 100)]);
   makeRoom(places, nodes, 200);
   return places;
 };

@@ -22,7 +22,7 @@ const summary = ({ classes, photos, groups, keeps_photos: keeps }) => {
 
 const facts = (model) => [
   model.version ? `gddsg ${model.version}` : null,
-  model.backbone ? `photos are seen by ${model.backbone}${model.image_size ? ` at ${model.image_size} pixels` : ""}` : null,
+  model.backbone ? `photos are seen by ${model.backbone}` : null,
   model.bytes ? `model file of ${bytes(model.bytes)}` : null,
   "nothing on this page comes from elsewhere",
 ].filter(Boolean).join(" · ");

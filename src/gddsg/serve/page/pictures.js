@@ -56,7 +56,12 @@ export const thumbnail = (id) => {
   const path = `v1/thumbnails/${encodeURIComponent(id)}`;
   const image = make("img", { class: "picture", alt: "", width: 96, height: 96, decoding: "async", loading: "lazy" });
   image.addEventListener("load", () => { if (image.src.startsWith("blob:")) URL.revokeObjectURL(image.src); });
-  image.addEventListener("error", () => image.classList.add("unreadable"));
+  let tries = 0;
+  image.addEventListener("error", () => {
+    tries += 1;
+    if (tries > 3) image.classList.add("unreadable");
+    else setTimeout(() => { image.src = path; }, 1000 * tries);  // many at once may be refused
+  });
   if (hasToken()) {
     image.dataset.path = path;
     seen.observe(image);

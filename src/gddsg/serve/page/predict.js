@@ -15,6 +15,7 @@ const MOST = 60;
 const FOLLOWED = 12;
 const LIVE_PAUSE = 250;
 const SAID_EVERY = 4000;
+const LONGEST = 100;  // letters of a file name that are sent
 
 let answers = [];
 
@@ -54,7 +55,7 @@ const strangeLine = (one, why) => {
 
 const whyOf = (one) => {
   if (!one.why) return null;
-  const why = { label: one.top[0]?.label, ...one.why };
+  const why = { label: one.top[0]?.label, group: one.group, ...one.why };
   const rivals = (why.rivals ?? []).slice(0, 4);
   return make("details", { class: "why" }, make("summary", {}, "Why?"),
     make("p", {}, strangeLine(one, why)),
@@ -112,7 +113,7 @@ const settle = (part, { predictions, skipped = [] }) => {
 };
 
 // Photos may have the same name; the number in front tells them apart.
-const sentName = (answer, i) => `${i} ${answer.file.name}`;
+const sentName = (answer, i) => `${i} ${answer.file.name.slice(-LONGEST)}`;
 
 const askFor = async (some) => {
   for (let start = 0; start < some.length; start += AT_ONCE) {

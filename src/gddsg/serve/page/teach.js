@@ -252,6 +252,7 @@ export const startTeach = () => {
   studio.addEventListener("changed", () => {
     listNames();
     find("welcome").hidden = studio.classes.length > 0;
+    find("teach-title").textContent = studio.classes.length ? "Teach" : "Teach your first class";
     batches.forEach(note);
   });
 };

@@ -72,6 +72,11 @@ const offer = ({ id, name, until }) => {
 // Forget a class and offer it back; errors are the caller's to show.
 export const forgetClass = async (name) => {
   const { undo: id, undo_seconds: seconds } = await forget(name);
+  if (!id) {  // the answer came so late that the minute is over
+    await refresh();
+    toast(`Forgot ${name}.`, { seconds: 10 });
+    return;
+  }
   const offered = { id, name, until: Date.now() + seconds * 1000 };
   keep([...kept(), offered]);
   const back = offer(offered);
