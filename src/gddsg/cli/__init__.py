@@ -16,8 +16,11 @@ from gddsg.cli import handing_out
 from gddsg.cli import pretraining
 
 # isort: split
+from gddsg.cli import serving
+
+# isort: split
 from gddsg.cli.bench import app as bench
 
 app.add_typer(bench, name="bench")
 
-__all__ = ["answering", "app", "handing_out", "pretraining", "teaching"]
+__all__ = ["answering", "app", "handing_out", "pretraining", "serving", "teaching"]

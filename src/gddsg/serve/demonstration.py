@@ -1,0 +1,45 @@
+"""A model to try the service on: letters, digits and Greek in many typefaces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from gddsg.backbones import load_backbone
+from gddsg.backbones.feature_cache import FeatureCache
+from gddsg.core.model import Model, Settings
+from gddsg.data.glyphs import glyphs
+from gddsg.photos.embedding import embed_photos
+from gddsg.photos.threads import Progress
+from gddsg.serve.journal import Journal, journal_path
+from gddsg.serve.uploads import thumbnail
+from gddsg.store import write_model
+
+_PHOTOS = 16  # of a class: those of gddsg demo, whose features are in the cache once it has run
+_PICTURES = 6
+
+
+def write_demonstration(path: Path, progress: Progress | None = None) -> None:
+    """Write a model of the built-in glyphs, and small pictures of some of them beside it.
+
+    Parameters
+    ----------
+    path : Path
+        Of the model file.
+    progress : callable or None
+        Told how far the work is.
+    """
+    photos, _ = glyphs(n_train=_PHOTOS, n_test=0, seed=0)
+    backbone = load_backbone(device="cpu")
+    with FeatureCache() as cache:
+        embedded = embed_photos(photos, backbone, cache, progress)
+    model = Model(Settings(backbone=backbone.identity))
+    labels = [photo.label for photo in embedded.photos]
+    samples = np.array(embedded.samples, dtype=np.uint64)
+    write_model(path, model.plus(model.make_cards(torch.from_numpy(embedded.features), labels, samples)))
+    journal = Journal(journal_path(path))
+    shown = [row for row in range(len(labels)) if labels[row - _PICTURES : row].count(labels[row]) < _PICTURES]
+    journal.add_thumbnails({embedded.samples[row]: thumbnail(embedded.photos[row]) for row in shown})
+    journal.close()

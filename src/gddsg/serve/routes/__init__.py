@@ -1,0 +1,1 @@
+"""What requests mean: each file translates some of them for :mod:`gddsg.serve.studio`, and its answers back."""
