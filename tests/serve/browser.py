@@ -28,7 +28,7 @@ ARGUMENTS = [
 ]
 _COLOURS = {"red ring": (200, 40, 40), "green square": (40, 150, 60), "blue star": (40, 70, 200)}
 SHAPES = tuple(_COLOURS)
-_PATIENCE = 120  # seconds; the first start exports the backbone
+_PATIENCE = 300  # seconds; the first start exports the backbone
 
 
 def shape(name, seed, side=160):

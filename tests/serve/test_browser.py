@@ -29,7 +29,8 @@ from tests.serve.browser import (  # noqa: E402  # what they need may be missing
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed; apt-get install chromium")
 
 expect = playwright.expect
-PATIENCE = 60_000  # milliseconds, on a busy machine
+PATIENCE = 120_000  # milliseconds, for machines that do something else besides
+expect.set_options(timeout=PATIENCE)
 SERIOUS = {"serious", "critical"}
 
 
@@ -119,7 +120,7 @@ def test_three_classes_are_taught_asked_forgotten_restored_and_survive_a_kill(st
 
     for n, name in enumerate(SHAPES, 1):
         teach(page, name, files_in(photos / "train" / name))
-        expect(page.locator("#board .card")).to_have_count(n, timeout=PATIENCE)
+        expect(page.locator("#board .card")).to_have_count(n)
         expect(page.locator("#taught li").first).to_contain_text(f"{name} 8")
         if n == 2:
             expect(page.locator("#graph-frame .node")).to_have_count(2)
@@ -135,6 +136,7 @@ def test_three_classes_are_taught_asked_forgotten_restored_and_survive_a_kill(st
     image.scroll_into_view_if_needed()
     page.wait_for_function("image => image.naturalWidth > 0", arg=image.element_handle())
 
+    page.select_option("#reject", label="never")  # eight photos say little about what is unusual
     page.set_input_files("#ask-files", files_in(photos / "test" / "blue star")[0])
     answer = page.locator("#answers .answer")
     expect(answer.locator(".answer-name")).to_contain_text("blue star")
@@ -154,9 +156,9 @@ def test_three_classes_are_taught_asked_forgotten_restored_and_survive_a_kill(st
     expect(page.locator("#board .card-facts").first).to_contain_text("8")
 
     studio.kill()
-    expect(page.locator("#connection")).to_be_visible(timeout=PATIENCE)
+    expect(page.locator("#connection")).to_be_visible()
     studio.start()
-    expect(page.locator("#connection")).to_be_hidden(timeout=PATIENCE)
+    expect(page.locator("#connection")).to_be_hidden()
     page.reload()
     ready(page)
     assert names_on_board(page) == sorted(SHAPES)
@@ -221,6 +223,7 @@ def test_a_file_that_is_no_photo_is_named_and_left_out(studio, open_page, photos
     teach(page, "red ring", [*files_in(photos / "train" / "red ring")[:3], str(tmp_path / "broken.jpg")])
     page.locator("#taught summary").click()
     expect(page.locator("#taught details li")).to_contain_text("broken.jpg")
+    page.select_option("#reject", label="never")
     page.set_input_files("#ask-files", [str(tmp_path / "broken.jpg"), files_in(photos / "test" / "red ring")[0]])
     expect(page.locator(".answer").nth(0)).to_contain_text("could not be read")
     expect(page.locator(".answer").nth(1)).to_contain_text("red ring")
@@ -233,6 +236,7 @@ def test_names_are_text_and_never_markup(studio, open_page, photos):
     teach(page, evil, some[:4])
     teach(page, "<style>*{display:none}", files_in(photos / "train" / "green square")[:4])
     assert sorted(names_on_board(page)) == sorted([evil, "<style>*{display:none}"])
+    page.select_option("#reject", label="never")
     page.set_input_files("#ask-files", some[5])
     expect(page.locator(".answer-name")).to_contain_text("onerror")
     page.locator("#graph-frame .node").first.click()
@@ -268,7 +272,7 @@ def test_the_camera_gives_photos_to_teach_and_live_answers(studio, open_page, ph
         page.click("#camera-shoot")
         expect(page.locator("#camera-shots li")).to_have_count(n)
     page.click("#camera-burst")
-    expect(page.locator("#camera-shots li")).to_have_count(12, timeout=PATIENCE)
+    expect(page.locator("#camera-shots li")).to_have_count(12)
     page.click("#camera-use")
     expect(page.locator(".batch .hint").first).to_have_text(re.compile("12"))
     page.fill(".batch input", "test picture")
@@ -276,7 +280,7 @@ def test_the_camera_gives_photos_to_teach_and_live_answers(studio, open_page, ph
     expect(page.locator("#board .card")).to_have_count(1)
     teach(page, "red ring", files_in(photos / "train" / "red ring")[:4])
     page.click("#ask-camera")
-    expect(page.locator("#live-answer .bars li").first).to_be_visible(timeout=PATIENCE)
+    expect(page.locator("#live-answer .bars li").first).to_be_visible()
     page.click("#live-stop")
     expect(page.locator("#live")).to_be_hidden()
     assert page.evaluate("document.getElementById('live-video').srcObject") is None
@@ -289,7 +293,7 @@ def test_a_folder_is_checked(taught, open_page, photos, tmp_path):
     page = ready(open_page(taught))
     page.set_input_files("#check-files", folder)
     figures = page.locator(".figure-value")
-    expect(figures).to_have_count(3, timeout=PATIENCE)
+    expect(figures).to_have_count(3)
     assert float(figures.first.inner_text().split("\u202f")[0]) >= 50
     expect(page.locator(".wrong-photo", has_text="stray.jpg")).to_contain_text("in the folder blue star")
     table = page.locator(".confusion")
@@ -395,7 +399,7 @@ def test_a_thousand_classes_stay_smooth(taught, open_page):
     page.route("**/v1/model", answer_model)
     page.route("**/v1/classes", lambda route: route.fulfill(json={"revision": "many", "classes": classes}))
     page.route("**/v1/advice", lambda route: route.fulfill(json={"advice": []}))
-    expect(page.locator("#summary")).to_contain_text("1,000", timeout=PATIENCE)
+    expect(page.locator("#summary")).to_contain_text("1,000")
     page.evaluate("""() => {
       window.longest = 0;
       let before = performance.now();
@@ -475,7 +479,7 @@ def test_a_telephone_shows_all_without_scrolling_sideways(taught, open_page, pho
     page.set_input_files("#ask-files", files_in(photos / "test" / "red ring")[0])
     page.set_input_files("#teach-files", files_in(photos / "train" / "red ring"))
     page.set_input_files("#check-files", photos / "test")
-    expect(page.locator(".figure-value")).to_have_count(3, timeout=PATIENCE)
+    expect(page.locator(".figure-value")).to_have_count(3)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     page.locator("nav a", has_text="Ask").tap()
     expect(page.locator("#ask-title")).to_be_in_viewport()
