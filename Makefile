@@ -16,7 +16,7 @@ BACKBONE     ?= hybrid-vit
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint slow attack bench bench-photos bench-copies bench-quality bench-training figures clean
+.PHONY: help demo test lint slow attack kill-serve fuzz-serve bench-serve bench bench-photos bench-copies bench-quality bench-training figures clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,15 @@ slow: $(STAMP)  ## the tests marked slow or datasets
 
 attack: $(STAMP)  ## kills, damage, forgery and hostile input by the thousand; under half an hour
 	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.attack
+
+kill-serve: $(STAMP)  ## kill the HTTP service a hundred times under load, and look for what was lost or left behind
+	$(BIN)/python -m tests.serve.kills --rounds 100
+
+fuzz-serve: $(STAMP)  ## schemathesis on the HTTP service; needs pip install 'gddsg[fuzz]'
+	$(BIN)/python -m tests.serve.fuzz --examples 200
+
+bench-serve: $(STAMP)  ## measure the HTTP service with 32 clients beside bare embedding; leave the machine alone
+	$(BIN)/python benchmarks/bench_serve.py
 
 figures: $(STAMP)  ## measure accuracy, order invariance, trust and memory on FEATURES=folder
 	$(BIN)/gddsg bench run $(FIGURES:%=experiments/%.toml) --data $(FEATURES)

@@ -187,9 +187,18 @@ def name_new(file: Path, target: Path) -> None:
 
 def remove_dead_copies(folder: Path) -> None:
     """Remove what processes have left that were killed while they copied files into a folder."""
-    temporary, descriptor = _make_temporary(folder / _COPY, 0o600)
+    _remove_all_dead(folder / _COPY)
+
+
+def remove_dead_replacements(target: Path) -> None:
+    """Remove what processes have left that were killed while they replaced a file, before anybody writes it again."""
+    _remove_all_dead(locate(target))
+
+
+def _remove_all_dead(target: Path) -> None:
+    temporary, descriptor = _make_temporary(target, 0o600)
     try:
-        _remove_dead_files(folder / _COPY, now=os.fstat(descriptor).st_mtime)
+        _remove_dead_files(target, now=os.fstat(descriptor).st_mtime)
     finally:
         os.close(descriptor)
         with contextlib.suppress(OSError):

@@ -29,6 +29,7 @@ ATTACKS = {
     "damaged experiments": ("records", "attack_experiments", 1000),
     "hostile names of classes and files": ("names", "attack_names", 300),
     "hostile inputs and labels, all learners": ("inputs", "attack_learners", 1000),
+    "mutated uploads to the service": ("uploads", "attack_uploads", 10_000),
     "small data sets of simple pictures, 1, 2 and 4 threads": ("small_sets", "attack_small_sets", 500),
 }
 """What is attacked: module, function and how often."""

@@ -8,6 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gddsg.serve.faults import RequestError, busy
@@ -102,6 +104,11 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        length = Headers(scope=scope).get("content-length", "")
+        if length.isdecimal() and int(length) > self._limits.body_bytes:
+            error = self._too_large()
+            await JSONResponse(error.body, error.status, {"Connection": "close"})(scope, receive, send)
+            return
         own = 0
 
         async def counted() -> Message:
@@ -120,17 +127,6 @@ class BodyLimit:
             await self._app(scope, counted, send)
         finally:
             self._held -= own
-
-    def check_announced(self, length: str) -> None:
-        """Refuse a request that says it will send too much.
-
-        Parameters
-        ----------
-        length : str
-            Its Content-Length.
-        """
-        if length.isdecimal() and int(length) > self._limits.body_bytes:
-            raise self._too_large()
 
     def _too_large(self) -> RequestError:
         return RequestError(

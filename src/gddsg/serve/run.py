@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from collections.abc import Callable, Collection
 
@@ -62,7 +63,14 @@ def serve(
         lifespan="on",
     )
     server = _Server(config, lambda: ready(address) if ready is not None else None)
-    server.run(sockets=[listening])
+    # uvicorn ends in order and then gives itself the signal once more: who called us has things to clear away, too
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _Server(uvicorn.Server):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -119,7 +118,11 @@ class Snapshot:
         return self.model.graph
 
     def _find_overlaps(self) -> dict[str, list[Overlap]]:
-        """Φ(-d / 2) of all pairs: what two Gaussian classes at Mahalanobis distance d err, each mean known so well."""
+        """``1 / (1 + exp(t d² / 2))`` of all pairs: the log-odds that a photo has on average, as far as trusted.
+
+        d² is the squared distance of two means in the metric of the classes, without what it owes to their errors; t is
+        the temperature, by which the model makes honest probabilities of log-odds.
+        """
         if self.model is None or len(self.cards) < 2:
             return {}
         predictor, metric = self.model.predictor, self.model.derived.metric
@@ -127,15 +130,15 @@ class Snapshot:
         counts = np.array([card.distinct for card in self.cards.values()], dtype=float)
         sizes = (means**2).sum(1)
         squares = sizes[:, None] + sizes - 2 * means @ means.T
-        # what two means that err add to the square of their distance
         squares -= metric.effective_dim * (1 / counts[:, None] + 1 / counts)
-        distances = np.sqrt(squares.clip(min=0))
-        np.fill_diagonal(distances, np.inf)
+        errors = (1 - np.tanh(metric.temperature * squares.clip(min=0) / 4)) / 2  # the same, and never too large
+        np.fill_diagonal(errors, 0)
         names, found = list(self.cards), {}
         for row, name in enumerate(names):
-            nearest = np.argsort(distances[row], kind="stable")[:_MOST_OVERLAPS].tolist()
-            own = [Overlap(names[j], math.erfc(float(distances[row, j]) / math.sqrt(8)) / 2) for j in nearest]
-            found[name] = [one for one in own if one.error >= LEAST_OVERLAP]
+            likeliest = np.argsort(-errors[row], kind="stable")[:_MOST_OVERLAPS].tolist()
+            found[name] = [
+                Overlap(names[j], float(errors[row, j])) for j in likeliest if errors[row, j] >= LEAST_OVERLAP
+            ]
         return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 import time
@@ -20,7 +21,8 @@ from gddsg.core.model import Model
 from gddsg.core.once import Lazy
 from gddsg.data.dataset import PhotoListing, refuse_case_twins
 from gddsg.data.photo import Photo
-from gddsg.errors import BackboneError, DataError, UnknownClassError
+from gddsg.errors import BackboneError, DataError, GddsgError, UnknownClassError
+from gddsg.files import locked, remove_dead_replacements
 from gddsg.photos.embedding import Embedder
 from gddsg.photos.evaluation import evaluate_photos, find_learnt
 from gddsg.photos.model_backbone import ModelBackbone
@@ -38,7 +40,7 @@ from gddsg.serve.names import checked_name
 from gddsg.serve.snapshot import Snapshot
 from gddsg.serve.uploads import thumbnail
 from gddsg.store import SharedModel
-from gddsg.store.rows_file import FORMAT_VERSION
+from gddsg.store.rows_file import FORMAT_VERSION, unwritable
 
 THUMBNAILS_SHOWN = 12
 """Of a class."""
@@ -50,6 +52,7 @@ _PHOTOS_AT_ONCE = 8
 _ROWS_AT_ONCE = 512
 _SECONDS_BETWEEN_PURGES = 5.0
 _MOST_UNLIKE = 20
+_log = logging.getLogger(__name__)
 
 
 class Studio:
@@ -91,6 +94,7 @@ class Studio:
         self._backbone = ModelBackbone(self.path, backbone, device, None, quality)
         file = SharedModel(self.path)
         file.read()  # a file that cannot be used is refused before anything is made beside it
+        _clear_away(self.path)
         self.journal = Journal(journal_path(self.path), clock)
         self.changes = Changes(self.journal)
         self._live = LiveModel(file, self.journal, large_file)
@@ -115,7 +119,9 @@ class Studio:
         return self._closing.is_set()
 
     def close(self) -> None:
-        """Finish what was begun, and close all files."""
+        """Finish what was begun, and close all files; once more does no harm."""
+        if self.closed:
+            return
         self._closing.set()
         self._housekeeper.join()
         self.photo_batches.close()
@@ -409,7 +415,10 @@ class Studio:
 
     def _keep_house(self) -> None:
         while not self._closing.wait(_SECONDS_BETWEEN_PURGES):
-            self.purge()
+            try:
+                self.purge()
+            except GddsgError:  # the disk may have room again the next time
+                _log.exception("What has had its time could not be deleted.")
 
     @contextmanager
     def _with_thumbnails(self) -> Iterator[Callable[[Mapping[int, Photo]], None] | None]:
@@ -437,6 +446,15 @@ class Studio:
             return None if snapshot.model is None else self._backbone.load(snapshot.model)
         except BackboneError:
             return None
+
+
+def _clear_away(path: Path) -> None:
+    """Remove what a killed process has left beside a model file: its lock goes with our own."""
+    try:
+        with locked(path):
+            remove_dead_replacements(path)
+    except OSError as error:
+        raise unwritable(path, error) from error
 
 
 def _restored(model: Model | None, lost: Forgotten) -> Model:
