@@ -151,6 +151,8 @@ def teach(page, name, paths):
     page.fill("#batches input", name)
     page.click("#teach-now")
     page.wait_for_selector("#tray", state="hidden")
+    # the answer to the lesson comes before the board has asked for news
+    page.locator("#board .card-name").get_by_text(name, exact=True).wait_for()
 
 
 def names_on_board(page):

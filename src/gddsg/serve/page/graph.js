@@ -1,6 +1,6 @@
 // The picture of what looks alike: a box a class, coloured by group, lines between look-alikes.
 
-import { button, calm, draw, find, make, say } from "./dom.js";
+import { button, calm, draw, find, make, newId, say } from "./dom.js";
 import { addPhotosOf, goToClass } from "./board.js";
 import { groupBadge, groupClass } from "./groups.js";
 import { layOut } from "./layout.js";
@@ -56,24 +56,29 @@ const bounds = (spots) => {
   return { x: left - MARGIN, y: top - MARGIN, width: right - left + 2 * MARGIN, height: bottom - top + 2 * MARGIN };
 };
 
+// What is written on a box is its name, for voices that are told to press it; the rest describes it.
 const aboutNode = (node) => {
   const alike = node.alike.map(([k]) => nodes[k].name);
-  return `${node.name}, group ${node.group}, ${alike.length ? `looks like ${listed(alike, 4)}` : "looks like no other"}`;
+  const whole = node.text === node.name ? "" : `${node.name}, `;
+  return `${whole}group ${node.group}, ${alike.length ? `looks like ${listed(alike, 4)}` : "looks like no other"}`;
 };
 
 const drawBox = (node) => [
   draw("rect", { x: -node.w, y: -node.h, width: 2 * node.w, height: 2 * node.h, rx: node.h }),
   draw("text", { x: -9, "text-anchor": "middle", dy: "0.35em" }, node.text),
   draw("circle", { class: "number-back", cx: node.w - 14, r: 9 }),
-  draw("text", { class: "number", x: node.w - 14, "text-anchor": "middle", dy: "0.35em" }, String(node.group)),
+  draw("text", { class: "number", x: node.w - 14, "text-anchor": "middle", dy: "0.35em" }, ` ${node.group}`),
 ];
 
 const drawDot = (node) => [draw("circle", { class: "dot" }), draw("text", { class: "dot-name", dy: "0.35em" }, node.text)];
 
-const drawNode = (node, i) => draw("g", {
-  class: `node ${groupClass(node.group)}`, role: "button", tabindex: i === stop ? 0 : -1, "aria-pressed": String(node.name === chosen),
-  "aria-label": aboutNode(node), "data-name": node.name,
-}, draw("title", {}, node.name), ...(boxed ? drawBox(node) : drawDot(node)));
+const drawNode = (node, i) => {
+  const about = newId("node");
+  return draw("g", {
+    class: `node ${groupClass(node.group)}`, role: "button", tabindex: i === stop ? 0 : -1, "aria-pressed": String(node.name === chosen),
+    "aria-describedby": about, "data-name": node.name,
+  }, draw("desc", { id: about }, aboutNode(node)), ...(boxed ? drawBox(node) : drawDot(node)));
+};
 
 const near = (a, b) => Math.abs(a - b) < 1e-6;
 
@@ -94,7 +99,7 @@ const buildSvg = () => {
       return;
     }
     there.setAttribute("class", made.getAttribute("class"));
-    for (const name of ["aria-label", "tabindex", "aria-pressed"]) there.setAttribute(name, made.getAttribute(name));
+    for (const name of ["aria-describedby", "tabindex", "aria-pressed"]) there.setAttribute(name, made.getAttribute(name));
     there.replaceChildren(...made.children);
     node.element = there;
   });
