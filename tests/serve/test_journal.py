@@ -118,6 +118,15 @@ def test_a_kill_within_a_transaction_leaves_nothing(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["j.studio"]
 
 
+@pytest.mark.parametrize("left", [b"", bytes(512)])
+def test_a_rollback_journal_with_nothing_in_it_goes(tmp_path, left):
+    Journal(tmp_path / "j.studio").close()
+    (tmp_path / "j.studio-journal").write_bytes(left)
+    journal = Journal(tmp_path / "j.studio")
+    assert [one.name for one in tmp_path.iterdir()] == ["j.studio"]
+    journal.close()
+
+
 def test_another_file_is_refused(tmp_path):
     path = tmp_path / "other"
     with sqlite3.connect(path) as db:

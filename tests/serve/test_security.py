@@ -233,6 +233,10 @@ def test_keys_of_clients_are_their_own(with_tokens, studio):
             b'--b\r\nContent-Disposition: form-data; name="files"\r\n\r\nx\r\n--b--',
         ),
         ("multipart/form-data; boundary=b", b"--b\r\n\r\nx\r\n--b--"),
+        (
+            "multipart/form-data; boundary=b",
+            b'--b\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\nx',
+        ),
         ("text/plain", b"x"),
         ("application/json", b"{"),
         ("application/json", b'{"features": "x"}'),
@@ -241,6 +245,7 @@ def test_keys_of_clients_are_their_own(with_tokens, studio):
         ("application/json", b'{"features": [[1e999]]}'),
         ("application/json", b'{"features": [[1], [1, 2]]}'),
         ("application/x-npy", b"\x93NUMPY"),
+        ("application/x-npy", b"\x93NUMPY\x01\x00\x12\x00{'descr': '<f4', ("),
         (
             "application/x-npy",
             b"\x93NUMPY\x01\x00\x46\x00{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 24), }   \n",

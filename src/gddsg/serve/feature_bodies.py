@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,10 @@ from pydantic_core import from_json
 from gddsg.errors import InputError
 
 _EXPECTED = "expected rows of numbers of equal length"
+
+# NumPy takes a header that it cannot read for one of Python 2, which it tokenises, and warns of
+_OF_PYTHON_2 = (TokenError, UserWarning)
+_MALFORMED = (ValueError, TypeError, SyntaxError, EOFError, OverflowError, MemoryError, RecursionError, *_OF_PYTHON_2)
 
 
 def features_of_json(body: bytes) -> NDArray[np.float32]:
@@ -52,7 +57,7 @@ def features_of_npy(body: bytes) -> NDArray[np.float32]:
         if dtype.hasobject or len(body) - start != int(np.prod(shape, dtype=object)) * dtype.itemsize:
             raise InputError("The NumPy file does not hold what its header says.")
         found = np.frombuffer(body, dtype, offset=start).reshape(shape, order="F" if in_columns else "C")
-    except (ValueError, TypeError, SyntaxError, EOFError, OverflowError, MemoryError, RecursionError) as error:
+    except _MALFORMED as error:
         raise InputError(f"The body is not a NumPy file ({error}).") from error
     return _checked(found)
 

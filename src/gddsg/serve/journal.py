@@ -361,6 +361,8 @@ def _opened(path: Path) -> sqlite3.Connection:
             raise sqlite3.DatabaseError("it is a file of another program")
         elif version > _VERSION:
             raise sqlite3.DatabaseError("a newer gddsg wrote it; upgrade gddsg")
+        # A kill may leave a rollback journal with nothing in it, which no reader minds: a writer takes it away.
+        db.execute(f"PRAGMA user_version = {_VERSION}")
     except BaseException:
         db.close()
         raise

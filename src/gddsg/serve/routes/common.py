@@ -119,6 +119,16 @@ class _InMemory(MultiPartParser):
     """Photos of a request are never written to a disk; how much comes is limited before it gets here."""
 
     spool_max_size = 2**62
+    complete = False
+
+    def on_end(self) -> None:
+        """The last boundary was met; a body without it has lost photos on its way."""
+        self.complete = True
+
+    def close(self) -> None:
+        """Let go of all parts, those that were cut off, too."""
+        for file in self._files_to_close_on_error:
+            file.close()
 
 
 async def read_photos(request: Request, limits: Limits) -> list[UploadedPhoto]:
@@ -136,18 +146,21 @@ async def read_photos(request: Request, limits: Limits) -> list[UploadedPhoto]:
             415, "not_multipart", "Expected photos as multipart/form-data.", 'Send each as a part called "files".'
         )
     parser = _InMemory(request.headers, request.stream(), max_files=limits.files, max_fields=_MOST_FIELDS)
+    photos = []
     try:
         form = await parser.parse()
+        if not parser.complete:
+            raise MultiPartException("The multipart body ends before its last boundary.")
+        for name, part in form.multi_items():
+            if name == "files" and isinstance(part, UploadFile):
+                photos.append(uploaded(part.filename or "", await part.read()))
     except (MultiPartException, LookupError, ValueError) as error:
         message = getattr(error, "message", "") or "The multipart body cannot be read."
         raise RequestError(
             422, "bad_multipart", message, f"Send at most {limits.files} files at a time, as a browser would."
         ) from error
-    photos = []
-    for name, part in form.multi_items():
-        if name == "files" and isinstance(part, UploadFile):
-            photos.append(uploaded(part.filename or "", await part.read()))
-            await part.close()
+    finally:
+        parser.close()
     if not photos:
         raise RequestError(422, "no_files", "The request has no photos.", 'Send each as a part called "files".')
     return photos
