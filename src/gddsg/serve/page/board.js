@@ -31,11 +31,6 @@ const choosePhotos = (name) => {
   input.click();
 };
 
-const facts = (one) => {
-  const copies = one.photos - (one.distinct ?? one.photos);
-  return counted(one.photos, "photo") + (copies > 0 ? `, ${copies} nearly the same` : "");
-};
-
 const mixedUp = (one) => {
   const [first] = [...(one.overlaps ?? [])].sort((a, b) => b.error - a.error);
   if (!first) return null;
@@ -124,7 +119,7 @@ const fill = (card, one) => {
   const isNews = card.shown !== "";
   card.shown = wanted;
   card.item.className = `card ${groupClass(one.group)}` + (card.item.classList.contains("renaming") ? " renaming" : "");
-  card.about.replaceChildren(groupBadge(one.group), make("span", {}, facts(one)));
+  card.about.replaceChildren(groupBadge(one.group), make("span", {}, counted(one.photos, "photo")));
   card.mixed.replaceChildren(...[mixedUp(one)].filter(Boolean));
   fillPictures(card.pictures, one.thumbnails ?? []);
   if (isNews && !calm()) card.item.animate?.([{ opacity: 0.5 }, { opacity: 1 }], { duration: 400 });

@@ -35,13 +35,14 @@ export const tableOf = ({ classes, confusions }, most) => {
   for (const { label, taken_for: other, photos } of confusions) {
     for (const name of [label, other]) weight.set(name, (weight.get(name) ?? 0) + photos);
   }
-  const names = [...weight.keys()].sort((a, b) => weight.get(b) - weight.get(a) || (a < b ? -1 : 1)).slice(0, most).sort();
+  const all = [...weight.keys()], some = all.length > most ? all.filter((name) => weight.get(name)) : all;
+  const names = some.sort((a, b) => weight.get(b) - weight.get(a) || (a < b ? -1 : 1)).slice(0, most).sort();
   const count = new Map(confusions.map((one) => [JSON.stringify([one.label, one.taken_for]), one.photos]));
   for (const one of classes) count.set(JSON.stringify([one.label, one.label]), one.correct);
   const tested = new Set(classes.map((one) => one.label));
   return {
     columns: names,
     rows: names.filter((name) => tested.has(name)).map((truth) => ({ truth, cells: names.map((other) => count.get(JSON.stringify([truth, other])) ?? 0) })),
-    whole: names.length === weight.size,
+    whole: names.length === all.length,
   };
 };

@@ -10,6 +10,7 @@ import { byName, counted, listed } from "./words.js";
 const LETTER = 13;       // size of type in the picture
 const BOXES = 120;       // more classes than this are dots, with names where there is room
 const ANIMATED = 200;
+const DENSE = 2.5;       // lines a class, from which on they are fainter
 const LONGEST = 22;
 const MARGIN = 24;
 const MOVE = 600;        // milliseconds
@@ -91,6 +92,7 @@ const buildSvg = () => {
     find("graph-frame").replaceChildren(svg);
     listen();
   }
+  svg.classList.toggle("dense", pairs.length > DENSE * nodes.length);
   const [edges, group] = svg.children;
   nodes.forEach((node, i) => {
     const made = drawNode(node, i), there = fresh ? null : old.get(node.name);

@@ -85,10 +85,11 @@ const settle = (places, links, gap, aspect, rounds) => {
 // Boxes are wide: forces work in a space in which they are about as wide as high.
 const squeezed = (places, by) => places.map(({ x, y }) => ({ x: x / by, y }));
 
-// As small as the room that is there, where it is there.
+// Drawn in to the room that there is, or out to it; a few boxes are not torn apart.
 const fitted = (places, [width, height]) => {
+  const most = places.length > 6 ? 2 : 1.2;
   const spread = (key) => Math.max(...places.map((place) => place[key])) - Math.min(...places.map((place) => place[key]));
-  const [across, down] = [Math.min(width / Math.max(spread("x"), 1), 1), Math.min(height / Math.max(spread("y"), 1), 1)];
+  const [across, down] = [Math.min(width / Math.max(spread("x"), 1), most), Math.min(height / Math.max(spread("y"), 1), most)];
   return places.map(({ x, y }) => ({ x: x * across, y: y * down }));
 };
 
