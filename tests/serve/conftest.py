@@ -53,3 +53,15 @@ def taught(client):
     for colour in ("red", "green", "blue"):
         assert client.post(f"/v1/classes/{colour}/images", files=files(colour)).status_code == 200
     return client
+
+
+class Clock:
+    now = 1e9
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()

@@ -11,18 +11,6 @@ from gddsg.errors import ModelFileError
 from gddsg.serve.journal import KEY_SECONDS, UNDO_SECONDS, Forgotten, Journal, Wish, journal_path
 
 
-class Clock:
-    now = 1e9
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def journal(tmp_path, clock):
     journal = Journal(tmp_path / "m.gddsg.studio", clock)

@@ -16,18 +16,6 @@ from gddsg.serve.studio import THUMBNAILS_SHOWN
 from gddsg.store import read_model
 
 
-class Clock:
-    now = 1e9
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def studio(make_studio, clock):
     studio = make_studio(clock=clock)
