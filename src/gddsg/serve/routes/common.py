@@ -61,20 +61,23 @@ class Service:
         return await run_sync(work, limiter=self.writing)
 
 
-def service_of(request: Request) -> Service:
+# FastAPI gives every plain function that a route depends on a thread of its own; these wait for nothing and need none.
+
+
+async def service_of(request: Request) -> Service:
     """The service that a request is for."""
     found: Service = request.app.state.service
     return found
 
 
-def reader(request: Request) -> Client:
+async def reader(request: Request) -> Client:
     """Who asks, if they may read."""
     client: Client | None = request.scope["client_of_studio"]
     assert client is not None  # those without are refused, but for what is open to everybody
     return client
 
 
-def teacher(client: Annotated[Client, Depends(reader)]) -> Client:
+async def teacher(client: Annotated[Client, Depends(reader)]) -> Client:
     """Who asks, if they may teach."""
     if client.rights != "teach":
         raise RequestError(
@@ -86,7 +89,7 @@ def teacher(client: Annotated[Client, Depends(reader)]) -> Client:
     return client
 
 
-def idempotency_key(
+async def idempotency_key(
     client: Annotated[Client, Depends(reader)],
     key: Annotated[
         str | None,
