@@ -8,7 +8,7 @@ import torch
 
 from gddsg.core.class_card import ClassCard
 from gddsg.core.discriminant import Discriminant
-from gddsg.core.known_inputs import novelty_of, pseudo_features
+from gddsg.core.known_inputs import KnownInputs, novelty_of, pseudo_features
 from gddsg.core.metric import shared_metric, span_inflation
 from gddsg.core.moments import CodedMoments, Moments
 from gddsg.core.novelty import squared_distances
@@ -195,3 +195,29 @@ def test_classes_outside_the_sample_are_known_too():
     strangers = torch.cat(samples[6:])
     assert float((measured(some, strangers) > some.limit(0.99)).double().mean()) > 0.9
     assert float((measured(everyone, strangers) > everyone.limit(0.99)).double().mean()) < 0.1
+
+
+def test_a_newcomer_that_leaves_the_metric_alone_is_measured_by_the_draws_there_are(monkeypatch):
+    """And the result is, to the bit, that of all classes taken at once."""
+    monkeypatch.setattr("gddsg.core.canonical_order.BLOCK_SIZE", 4)
+    cards = [ClassCard.of(vectors, lambda x: x, 64, plain=True) for vectors in gaussian_classes(12, 6, 30)]
+    cards.sort(key=lambda card: card.key)
+    metric = shared_metric(tuple(cards[:6]))
+    before = KnownInputs.of(Discriminant.of(metric, tuple(cards[:11])))
+    before.novelty().limit(0.99)
+    grown = Discriminant.of(metric, tuple(cards), before.discriminant)
+    afresh = novelty_of(Discriminant.of(metric, tuple(cards))).known()
+    with monkeypatch.context() as patch:
+        patch.setattr("gddsg.core.known_inputs.pseudo_features", None)  # nobody may draw again
+        after = KnownInputs.of(grown, before)
+        found = after.novelty().known()
+    assert np.array_equal(found[0], afresh[0])
+    assert found[1] == afresh[1]
+    kept = [block for block, nearest in after.nearest.items() if nearest is before.nearest.get(block)]
+    assert 0 < len(kept) < len(after.nearest)
+
+
+def test_draws_of_a_small_model_are_let_go():
+    inputs = KnownInputs.of(discriminant_of(gaussian_classes(4, 5, 20)))
+    inputs.novelty().limit(0.99)
+    assert inputs.draws.peek() is None

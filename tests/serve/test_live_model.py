@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gddsg.core.model import Model, Settings
-from gddsg.errors import DataError, ModelFileError
+from gddsg.errors import DataError, InputError, ModelFileError
 from gddsg.serve.faults import RequestError
 from gddsg.serve.journal import Journal
 from gddsg.serve.live_model import LiveModel, Step
@@ -199,3 +199,15 @@ def test_too_many_changes_are_refused(make, monkeypatch):
     go_on.set()
     for thread in threads:
         thread.join()
+
+
+def test_a_lesson_that_makes_a_model_unable_to_answer_is_refused_before_it_is_noted(make, path, journal, monkeypatch):
+    live = make(large_file=0)
+    live.change(partial(learn, "fox", 1))
+    with monkeypatch.context() as patch:
+        patch.setattr("gddsg.core.novelty.Novelty.measure", lambda self, vectors: np.full(len(vectors), np.nan))
+        with pytest.raises(InputError, match="cannot predict"):
+            live.change(partial(learn, "owl", 2))
+    assert journal.lessons() == []
+    live.change(partial(learn, "elk", 3))
+    assert live.current().model.labels == ("elk", "fox")

@@ -14,7 +14,7 @@ from gddsg.core.decision import DecisionMode
 from gddsg.core.discriminant import Discriminant, moments_in, scatter_weight
 from gddsg.core.grouping import Block, ClassGroups, Grouping, class_groups
 from gddsg.core.identification import VOTERS, Identification, SoftVote
-from gddsg.core.known_inputs import novelty_of
+from gddsg.core.known_inputs import KnownInputs
 from gddsg.core.label import Label
 from gddsg.core.metric import Metric, sample_classes, shared_metric
 from gddsg.core.once import Lazy, Part
@@ -67,7 +67,8 @@ class Derived:
             self._find_groups, None if before is None else before._groups
         )
         self._heads: Part[Heads] = Part(self._find_heads, None if before is None else before._heads)
-        self._novelty = Lazy(lambda: novelty_of(self._discriminant()))
+        self._known: Part[KnownInputs] = Part(self._find_known, None if before is None else before._known)
+        self._novelty = Lazy(lambda: self._known().novelty())
         self._votes = {name: Lazy(partial(self._find_vote, name)) for name in VOTERS}
 
     # ---------------------------------------------------------------- parts
@@ -94,6 +95,9 @@ class Derived:
             keys = tuple([card.key for card in cards])
             heads.append((keys, known.get(keys) or Lazy(partial(_solve_head, cards))))
         return tuple(heads)
+
+    def _find_known(self, earlier: KnownInputs | None) -> KnownInputs:
+        return KnownInputs.of(self._discriminant(), earlier)
 
     def _find_vote(self, identification: str) -> SoftVote:
         group_of = _group_of(self._members(), len(self._cards))

@@ -74,14 +74,20 @@ class Novelty:
 
     def angles(self, vectors: Floats) -> Floats:
         """One less the cosines ``(n, n_classes)`` to the means."""
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        unit_vectors = vectors / np.where(norms > 0, norms, 1.0)
-        return 1 - np.concatenate([unit_vectors @ part.T for part in self.directions], axis=1)
+        directions = unit_rows(vectors)
+        return 1 - np.concatenate([directions @ part.T for part in self.directions], axis=1)
 
     def spread(self, vectors: Floats) -> Floats:
         """Squared distances ``(n,)`` to the middle of the classes in the metric of all inputs."""
         squares: Floats = np.square((vectors - self.centre) @ self.background).sum(1)
         return squares
+
+
+def unit_rows(vectors: Floats) -> Floats:
+    """Vectors ``(n, dim)`` of unit length; zero stays zero."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    directions: Floats = vectors / np.where(norms > 0, norms, 1.0)
+    return directions
 
 
 def squared_distances(vectors: Floats, means: tuple[Floats, ...]) -> Floats:

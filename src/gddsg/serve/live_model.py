@@ -16,13 +16,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import torch
-
 from gddsg.core.class_card import ClassCard
 from gddsg.core.label import Label
 from gddsg.core.model import Model
-from gddsg.errors import GddsgError, InputError
+from gddsg.errors import GddsgError
 from gddsg.serve.faults import busy
 from gddsg.serve.journal import Journal
 from gddsg.serve.snapshot import Snapshot
@@ -179,15 +176,14 @@ class LiveModel:
     def _apply(self, wanted: _Wanted, model: Model | None, values: dict[_Wanted, Any]) -> Model | None:
         try:
             step = wanted.make(model)
+            if step.model is not None and step.model is not model:
+                step.model.check_answers()  # now, so that it fails alone, and no lesson is noted that no file may have
             # a lesson may rest on nothing that a kill undoes
             if step.lesson and not values and step.model is not None and self._is_large():
-                _check_lesson(step.model, step.lesson)
                 self._note(step.lesson)
                 self._now = Snapshot(step.model)
                 wanted.told.set_result(step.value)
             else:
-                if step.model is not None and step.model is not model:
-                    step.model.check_answers()  # now, so that it fails alone
                 values[wanted] = step.value
         except Exception as error:
             if not isinstance(error, GddsgError):
@@ -213,19 +209,6 @@ class LiveModel:
             self._journal.drop_lessons(done)
         except GddsgError:
             _log.exception("Lessons that are in the model file stay in the journal.")
-
-
-def _check_lesson(model: Model, lesson: Mapping[Label, ClassCard]) -> None:
-    """Refuse a lesson after which the model cannot name a class.
-
-    That is nearly all of :meth:`Model.check_answers`, which looks at novelty, too: of a large model that takes seconds,
-    and is done before the file is written.
-    """
-    centres = torch.stack([card.centroid for card in lesson.values()]).float().numpy()
-    with np.errstate(all="ignore"):
-        sums = np.exp(model.predictor.predict_log_proba(centres)).sum(1)
-    if not np.allclose(sums, 1):
-        raise InputError("The model that would come of these photos cannot predict. Nothing was changed.")
 
 
 def _fail(batch: list[_Wanted], error: Exception) -> None:
