@@ -17,6 +17,7 @@ from gddsg.cli.streams import work_is_done
 
 if TYPE_CHECKING:  # imported by the commands that need it, so that --help comes at once
     from gddsg.serve.journal import Journal
+    from gddsg.store import SharedModel
 
 tokens = typer.Typer(no_args_is_help=True, help="Who may use the service: add, list and remove tokens.")
 app.add_typer(tokens, name="token")
@@ -62,9 +63,9 @@ def serve(
             webbrowser.open(address)
 
     with ExitStack() as stack:
-        path = stack.enter_context(_demonstration()) if model is None else model
+        file = stack.enter_context(_demonstration()) if model is None else model
         chosen = None if quality is None else quality.value
-        studio = Studio(path, backbone=backbone, quality=chosen, device=device, keep_photos=keep_photos or demo)
+        studio = Studio(file, backbone=backbone, quality=chosen, device=device, keep_photos=keep_photos or demo)
         stack.callback(studio.close)
         with busy("Loading"):
             studio.warm_up()
@@ -73,15 +74,14 @@ def serve(
 
 
 @contextmanager
-def _demonstration() -> Iterator[Path]:
+def _demonstration() -> Iterator[SharedModel]:
     from gddsg.serve.demonstration import write_demonstration
     from gddsg.working_folder import working_folder
 
     with working_folder() as folder:
-        path = folder / "glyphs.gddsg"
         with progress_bar("Learning letters and digits") as progress:
-            write_demonstration(path, progress)
-        yield path
+            file = write_demonstration(folder / "glyphs.gddsg", progress)
+        yield file
 
 
 def require_extra() -> None:

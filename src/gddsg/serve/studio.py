@@ -60,8 +60,8 @@ class Studio:
 
     Parameters
     ----------
-    path : Path
-        Of the model file, which need not exist.
+    file : Path or SharedModel
+        The model file, which need not exist.
     backbone, quality, device : str or None
         As of :class:`gddsg.photos.PhotoClassifier`.
     cache : FeatureCache or None
@@ -78,7 +78,7 @@ class Studio:
 
     def __init__(
         self,
-        path: Path,
+        file: Path | SharedModel,
         *,
         backbone: str | None = None,
         quality: str | None = None,
@@ -89,10 +89,10 @@ class Studio:
         large_file: int = LARGE_FILE,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.path, self.keep_photos = Path(path), keep_photos
+        file = file if isinstance(file, SharedModel) else SharedModel(file)
+        self.path, self.keep_photos = file.path, keep_photos
         self._clock, self._cache = clock, FeatureCache() if cache is None else cache
         self._backbone = ModelBackbone(self.path, backbone, device, None, quality)
-        file = SharedModel(self.path)
         file.read()  # a file that cannot be used is refused before anything is made beside it
         _clear_away(self.path)
         self.journal = Journal(journal_path(self.path), clock)
