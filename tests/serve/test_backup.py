@@ -26,7 +26,7 @@ def test_a_restored_backup_goes_on_where_it_was(make_studio, tmp_path):
     shutil.copy(tmp_path / "copy.gddsg", tmp_path / "m.gddsg")
     shutil.copy(tmp_path / "copy.gddsg.studio", tmp_path / "m.gddsg.studio")
     restored = make_studio()
-    assert [one["name"] for one in restored.classes()] == ["red"]
+    assert [one["name"] for one in restored.classes()["classes"]] == ["red"]
     assert Tokens(restored.journal).find(token).name == "anna"
     assert restored.journal.begin(Wish("anna", "teach", "red", "k", b"1")).answer == {"n": 1}
     assert restored.teach("green", photos("green"))["learnt"] == 6

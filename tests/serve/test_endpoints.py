@@ -15,7 +15,7 @@ def test_an_empty_studio_answers(client):
     assert client.get("/healthz").json() == {"status": "ok", "classes": 0}
     found = client.get("/v1/model").json()
     assert (found["classes"], found["photos"], found["groups"], found["edges"]) == (0, 0, [], [])
-    assert client.get("/v1/classes").json() == {"classes": []}
+    assert client.get("/v1/classes").json() == {"revision": client.get("/v1/model").json()["revision"], "classes": []}
     assert client.get("/v1/advice").json() == {"advice": []}
     assert client.post("/v1/predict", files=files("red", 1)).status_code == 409
 

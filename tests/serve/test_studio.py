@@ -79,7 +79,7 @@ def test_what_another_process_learns_is_seen_at_once(studio, tmp_path, means):
     other = PhotoClassifier(tmp_path / "m.gddsg", cache=studio._cache)
     pixels = np.full((24, 24, 3), (40, 40, 200), dtype=np.uint8)
     other.learn_photos(PhotoListing((Photo.of_pixels(pixels, "blue", "a"), Photo.of_pixels(pixels + 3, "blue", "b"))))
-    assert [one["name"] for one in studio.classes()] == ["blue", "green", "red"]
+    assert [one["name"] for one in studio.classes()["classes"]] == ["blue", "green", "red"]
     found = studio.ask(Question(tuple(photos("blue", 1)))).result(30)
     assert found.predictions[0].label == "blue"
 
@@ -94,12 +94,12 @@ def test_the_same_photo_as_two_classes_is_left_out(studio):
 def test_pictures_are_kept_only_where_they_may(make_studio, tmp_path):
     first = make_studio()
     first.teach("red", photos("red"))
-    assert first.classes()[0]["thumbnails"] == []
+    assert first.classes()["classes"][0]["thumbnails"] == []
     first.close()
     second = make_studio(keep_photos=True)
     second.teach("green", photos("green", 15))
     second.teach("red", photos("red", 8))
-    green, red = second.classes()
+    green, red = second.classes()["classes"]
     assert (len(green["thumbnails"]), len(red["thumbnails"])) == (THUMBNAILS_SHOWN, 2)
     assert second.thumbnail(green["thumbnails"][0]).startswith(b"\xff\xd8")
     second.rename("green", "lime")

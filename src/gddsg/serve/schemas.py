@@ -40,6 +40,13 @@ class Health(BaseModel):
     classes: int
 
 
+class RequestLimits(BaseModel):
+    """What one request may carry."""
+
+    files: int
+    bytes: int
+
+
 class ModelDescription(BaseModel):
     """The model as a whole."""
 
@@ -58,6 +65,7 @@ class ModelDescription(BaseModel):
         version="0.1.0",
         keeps_photos=False,
         rights="teach",
+        limits={"files": 500, "bytes": 268_435_456},
     )
     revision: str = Field(description="Changes whenever the model does.")
     file: str
@@ -73,6 +81,7 @@ class ModelDescription(BaseModel):
     version: str
     keeps_photos: bool
     rights: Literal["read", "teach"] = Field(description="Of who asks.")
+    limits: RequestLimits
 
 
 class Overlap(BaseModel):
@@ -104,6 +113,7 @@ class ClassDescription(BaseModel):
 class Classes(BaseModel):
     """All classes, by name."""
 
+    revision: str = Field(description="Of the model that has them.")
     classes: list[ClassDescription]
 
 

@@ -165,10 +165,11 @@ class Studio:
             "keeps_photos": self.keep_photos,
         }
 
-    def classes(self) -> list[dict[str, Any]]:
-        """All classes, by name."""
+    def classes(self) -> dict[str, Any]:
+        """All classes of one model, by name."""
         snapshot, shown = self.current(), self._thumbnails
-        return [self._describe_class(snapshot, name, shown) for name in snapshot.cards]
+        found = [self._describe_class(snapshot, name, shown) for name in snapshot.cards]
+        return {"revision": snapshot.revision, "classes": found}
 
     def describe_class(self, name: str) -> dict[str, Any]:
         """One class.

@@ -11,12 +11,15 @@ export const mayTeach = () => studio.model?.rights !== "read";
 
 export const classNamed = (name) => studio.classes.find((one) => one.name === name);
 
-// Files and bytes that one request may carry; the studio says, and else these are well within its limits.
-export const limits = () => ({ files: 32, bytes: 32e6, ...studio.model?.limits });
+// Files and bytes of one request: few enough to show progress, and no more than the studio takes.
+export const limits = () => ({
+  files: Math.min(32, studio.model?.limits.files ?? 32),
+  bytes: Math.min(32e6, studio.model?.limits.bytes ?? 32e6),
+});
 
 const read = async (model) => {
   const [{ classes, revision }, { advice }] = await Promise.all([getClasses(), getAdvice()]);
-  return { model, classes, advice, sameRevision: revision === undefined || revision === model.revision };
+  return { model, classes, advice, sameRevision: revision === model.revision };
 };
 
 const load = async () => {

@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v1", tags=["classes"])
 @router.get("/classes", response_model=Classes, responses=errors())
 async def list_classes(service: InService, client: Reader) -> Any:
     """All classes, by name."""
-    return {"classes": await service.read(service.studio.classes)}
+    return await service.read(service.studio.classes)
 
 
 @router.get("/classes/{name:path}", response_model=ClassDescription, responses=errors(404))

@@ -37,7 +37,9 @@ async def get_metrics(service: InService, client: Reader) -> Response:
 @router.get("/v1/model", response_model=ModelDescription, responses=errors())
 async def get_model(service: InService, client: Reader) -> Any:
     """The model: groups, graph of classes that look alike, size, versions."""
-    return await service.read(service.studio.describe) | {"rights": client.rights}
+    found = await service.read(service.studio.describe)
+    limits = {"files": service.limits.files, "bytes": service.limits.body_bytes}
+    return found | {"rights": client.rights, "limits": limits}
 
 
 @router.get("/v1/advice", response_model=AdviceList, responses=errors())
