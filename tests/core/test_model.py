@@ -490,3 +490,11 @@ def test_settings_that_make_sense_are_not():
 )
 def test_backbones_are_told_apart_by_their_fingerprints(first, second, same):
     assert same_backbone(first, second) == same
+
+
+@pytest.mark.parametrize("ask", [lambda model: model.predictor, lambda model: model.graph], ids=["predictor", "graph"])
+def test_a_model_without_classes_says_so(ask):
+    """The studio lets people forget the last class; the file is then still a model."""
+    model = Model(Settings(projection_dim=8))
+    with pytest.raises(InputError, match="learnt no class yet"):
+        ask(model.plus(model.make_cards(torch.eye(4), ["cat"] * 4)).without("cat"))

@@ -333,6 +333,7 @@ class Model:
     @property
     def graph(self) -> SimilarityGraph:
         """The graph of similar classes."""
+        self._require_classes()
         return self.derived.graph(self.labels)
 
     @property
@@ -345,7 +346,12 @@ class Model:
         """What answers."""
         return self._predictor()
 
+    def _require_classes(self) -> None:
+        if not self.cards:
+            raise InputError("This model has learnt no class yet, or all of them were forgotten. Learn some first.")
+
     def _make_predictor(self) -> Predictor:
+        self._require_classes()
         settings = self.settings
         return self.derived.predictor(
             np.array(self.labels),
