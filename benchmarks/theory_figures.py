@@ -112,8 +112,12 @@ def brooks(axes: Sequence[Axes], cases: Sequence[Mapping[str, Any]]) -> None:
         axis.set_title(f"P < 0.99 {name}")
         axis.grid(False)
     shown = [(one["p"], one["classes"], one["drawn"]) for one in cases if one["p"] >= 0.9 and one["classes"] >= 10]
-    axes[1].scatter(*zip(*[(p, n) for p, n, _ in shown], strict=True), c=[share for *_, share in shown],
-                    cmap=drawn.cmap, norm=drawn.norm, edgecolors=COLOURS[1], s=26, clip_on=False, zorder=5)  # fmt: skip
+    places, shares = [one[:2] for one in shown], [one[2] for one in shown]
+    colours = drawn.cmap.with_extremes(over="white")
+    axes[1].scatter(
+        *zip(*places, strict=True), c=shares, cmap=colours, norm=drawn.norm, edgecolors=COLOURS[1], s=26, clip_on=False,
+        zorder=5,
+    )  # fmt: skip
     axes[0].figure.colorbar(drawn, ax=list(axes[:2]), shrink=0.9)
     _odd_cycles(axes[2])
 

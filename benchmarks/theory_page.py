@@ -134,7 +134,7 @@ def small_graph_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = []
     for one in found:
         means = (f"{one[name]:.2f}" for name in ("chromatic", "welsh_powell", "bound", "largest_degree"))
-        share = f"{one['optimal']:.0%}".replace("%", " %")
+        share = f"{100 * one['optimal']:.1f} %"
         rows.append([str(one["classes"]), f"{one['p']:g}", *means, share, str(one["most_too_many"])])
     head = ["N", "p", "χ", "Welsh–Powell", "its bound", "Δ", "optimal", "most colours too many"]
     return _table(head, rows)
