@@ -16,7 +16,7 @@ BACKBONE     ?= hybrid-vit
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint slow attack kill-serve fuzz-serve bench-serve bench bench-photos bench-copies bench-quality bench-training figures clean
+.PHONY: help demo test lint slow attack kill-serve fuzz-serve bench-serve bench bench-photos bench-copies bench-quality bench-training figures theory clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ bench-serve: $(STAMP)  ## measure the HTTP service with 32 clients beside bare e
 
 figures: $(STAMP)  ## measure accuracy, order invariance, trust and memory on FEATURES=folder
 	$(BIN)/gddsg bench run $(FIGURES:%=experiments/%.toml) --data $(FEATURES)
+
+theory: $(STAMP)  ## run the theory lab: closed forms, orders, Brooks and colours, with real graphs of FEATURES=folder
+	$(BIN)/python -m benchmarks.theory_lab $(FEATURES)
 
 bench: $(STAMP)  ## measure speed side by side on FEATURES=folder
 	$(BIN)/python benchmarks/bench_learn.py $(FEATURES)

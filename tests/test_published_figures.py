@@ -171,6 +171,18 @@ def test_a_page_shows_what_its_script_recorded(page, record, script):
     assert "\n".join(lines) in (ROOT / f"docs/{page}.md").read_text()
 
 
+def test_the_page_on_theory_shows_what_was_recorded():
+    record = json.loads((ROOT / "benchmarks/records/theory.json").read_text())
+    script, page = import_module("benchmarks.theory_page"), (ROOT / "docs/theory.md").read_text()
+    for lines in script.page_tables(record).values():
+        assert len(lines) > 3
+        assert "\n".join(lines) in page
+    for sentence in script.page_sentences(record).values():
+        assert sentence in " ".join(page.split())
+    shown = set(re.findall(r"\(theory/([a-z-]+\.png)\)", page))
+    assert shown == {path.name for path in (ROOT / "docs/theory").iterdir()}
+
+
 def test_the_page_on_photos_shows_what_was_recorded():
     records = [json.loads(line) for line in (ROOT / "benchmarks/records/quality.jsonl").read_text().splitlines()]
     script, page = import_module("benchmarks.bench_quality"), (ROOT / "docs/photos.md").read_text()
