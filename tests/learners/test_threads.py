@@ -44,7 +44,7 @@ def new(name):
     """A learner with cheap settings; training is cut short, for here it matters that it is the same, not how good."""
     parameters = LEARNERS[name].test_params()
     if "training" in parameters:
-        parameters["training"] = {**parameters["training"], "epochs": 1}
+        parameters["training"] = {**parameters["training"], "epochs": 1, "least_steps": 0}
     return LEARNERS[name](**parameters)
 
 

@@ -50,7 +50,7 @@ class HALRP(TaskHeads[LowRank]):
         Numbers that a task may add, as a share of those of the base. The published bound is on all tasks together,
         whose number nobody knows: 0.2 to 0.6 for ten of them, that is 0.02 to 0.06 for each.
     estimation_epochs : int
-        Of the free copy.
+        Of the free copy; published are 1 to 25, by data set.
     refinement_epochs : int
         Of what is left after pruning; 0 as published.
     sparsity : float
@@ -80,8 +80,8 @@ class HALRP(TaskHeads[LowRank]):
         approximation: float = 0.9,
         largest_rank: int = 100,
         growth: float = 0.05,
-        estimation_epochs: int = 1,
-        refinement_epochs: int = 5,
+        estimation_epochs: int = 5,
+        refinement_epochs: int = 10,
         sparsity: float = 1e-4,
         decay: float = 1e-4,
         network: str = "mlp",

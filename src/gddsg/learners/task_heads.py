@@ -189,7 +189,7 @@ class TaskHeads(FeatureLearner[TaskState[P]]):
     @classmethod
     def test_params(cls) -> dict[str, Any]:
         """A narrow network and short training."""
-        return {"hidden": (16,), "training": {"epochs": 6, "least_steps": 40, "batch_size": 64, "rate": 0.02}}
+        return {"hidden": (16,), "training": {"epochs": 5, "least_steps": 24, "batch_size": 64, "rate": 0.03}}
 
     # ---------------------------------------------------------------- what a method says
 
