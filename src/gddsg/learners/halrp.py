@@ -109,6 +109,11 @@ class HALRP(TaskHeads[LowRank]):
         self.seed = seed
         self.device = device
 
+    @classmethod
+    def test_params(cls) -> dict[str, Any]:
+        """Short trainings of everything."""
+        return {**super().test_params(), "estimation_epochs": 1, "refinement_epochs": 1}
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_number("approximation", 0, 1)
