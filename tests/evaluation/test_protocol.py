@@ -12,6 +12,7 @@ from gddsg.evaluation.protocol import (
     ORACLE_GROUP,
     PROTOCOLS,
     RELEASED,
+    TASK_AWARE,
     closing_metrics,
     evaluate_stream,
     shuffled_pool,
@@ -126,6 +127,6 @@ def test_calibration_is_measured_where_probabilities_are_the_methods_own(stream)
 
 def test_protocols_that_leak_say_so_and_need_their_own_learners(stream):
     assert [name for name, protocol in PROTOCOLS.items() if not protocol.leaks] == ["honest"]
-    for protocol in (RELEASED, ORACLE_GROUP, BATCH_WISE):
+    for protocol in (RELEASED, ORACLE_GROUP, BATCH_WISE, TASK_AWARE):
         with pytest.raises(InputError, match=protocol.name):
             next(evaluate_stream(SimpleCIL(), stream, protocol))

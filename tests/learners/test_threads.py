@@ -12,11 +12,23 @@ import pytest
 from gddsg import LEARNERS
 from gddsg.checks.laws import separated_classes
 from gddsg.checks.samples import samples_for
+from gddsg.learners.task_heads import TaskHeads
 from gddsg.learners.trained import TrainedLearner
 
-READERS = {"features": 8, "images": 3}
 CLASSES, DIM = 24, 5
-STEPS = {"features": 110, "images": 15}  # what is trained takes longer to learn, and to answer
+
+
+def is_trained(learner):
+    return isinstance(learner, TrainedLearner | TaskHeads)
+
+
+def readers_of(learner):
+    return 3 if is_trained(learner) else 8
+
+
+def steps_of(learner):
+    """What is trained takes longer to learn, and to answer."""
+    return 15 if is_trained(learner) else 110
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +44,7 @@ def new(name):
     """A learner with cheap settings; training is cut short, for here it matters that it is the same, not how good."""
     parameters = LEARNERS[name].test_params()
     if "training" in parameters:
-        parameters["training"] = {**parameters["training"], "epochs": 1}
+        parameters["training"] = {**parameters["training"], "epochs": 1, "least_steps": 0}
     return LEARNERS[name](**parameters)
 
 
@@ -51,7 +63,7 @@ def batches(learner):
     waiting = {name: list(np.flatnonzero(y == name)) for name in order}
     random, known = np.random.default_rng(3), [order[0], order[1]]
     yield batch(X, y, [waiting[name].pop() for name in known])
-    for step in range(STEPS[learner.takes] - 1):
+    for step in range(steps_of(learner) - 1):
         if step % 2 and len(known) < CLASSES:
             known.append(order[len(known)])
         more = [name for name in random.permutation(known[:-1]) if len(waiting[name]) > 1][:2]
@@ -97,15 +109,15 @@ def answered_by_one_of(answer, models):
 def test_every_answer_is_that_of_one_model(name):
     alone, models = new(name), []
     X, steps = asked(alone), list(batches(alone))
-    assert len(steps) == STEPS[alone.takes]
+    assert len(steps) == steps_of(alone)
     for step in steps:
         alone.partial_fit(*step)
         models.append((alone.predict(X), alone.predict_proba(X)))
     assert len({table.tobytes() for _, table in models}) > len(steps) // 3  # so that a mixture would be none of them
 
     learner, done, turns = new(name).partial_fit(*steps[0]), Event(), []
-    with ThreadPoolExecutor(READERS[learner.takes]) as pool:
-        readers = [pool.submit(answers_until, done, learner, X, turns) for _ in range(READERS[learner.takes])]
+    with ThreadPoolExecutor(readers_of(learner)) as pool:
+        readers = [pool.submit(answers_until, done, learner, X, turns) for _ in range(readers_of(learner))]
         try:
             for number, step in enumerate(steps[1:]):
                 learner.partial_fit(*step)
@@ -139,7 +151,7 @@ def test_nothing_that_threads_learn_together_is_lost(name):
     assert list(learner.classes_) == sorted(set(y))
     if name == "loranpac":
         return  # so few samples at a time leave it next to no directions; its sums are compared in test_loranpac.py
-    if isinstance(learner, TrainedLearner):  # what is trained forgets, but every batch must have had its turn
+    if is_trained(learner):  # what is trained forgets, but every batch must have had its turn
         assert learner.learnt_.state.batches == 32
     elif "arrival_order_does_not_matter" in learner.exempt:
         assert (learner.predict(X) == y).mean() > 0.95

@@ -72,6 +72,7 @@ def test_rates_follow_their_formulas():
     )
     assert 0 < rates("short-cosine", 20)[-1] < 0.02 * 0.3
     assert rates("short-cosine", 1) == rates("cosine", 1) == [0.3]
+    assert rates("exponential", 3) == pytest.approx([0.3, 0.3 * 0.95, 0.3 * 0.95 * 0.95])
 
 
 def test_the_cosine_is_that_of_torch():

@@ -180,7 +180,7 @@ def _found(run: Run, source: FeatureSource) -> Findings:
         return measure_memory(_learner_and_stream, run, source)
     data = _loaded(source)
     if run.kind == "stream":
-        takes = getattr(learner_class(run.learner.method), "takes", "features")
+        takes = getattr(_new_learner(run), "takes", "features")  # some learners take either, by their parameters
         return _measured(run, data, data if takes == "features" else load_images(source, run.dataset))
     if run.kind in MEASUREMENTS:
         return MEASUREMENTS[run.kind](_setting(run, source, data))

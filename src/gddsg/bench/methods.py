@@ -11,13 +11,15 @@ from typing import Any
 from gddsg.bench.json_values import short
 from gddsg.errors import DataError
 from gddsg.evaluation.released import ReleasedRecipe
+from gddsg.evaluation.task_probe import TaskProbe
 from gddsg.learners import LEARNERS
 
 ENTRY_POINTS = "gddsg.learners"
 """Group of entry points under which installed packages name learners of their own."""
 
-METHODS: dict[str, type[Any]] = {**LEARNERS, "released-recipe": ReleasedRecipe}
-"""Methods of this package: every learner, and the released recipe, which only the protocol ``released`` can ask."""
+METHODS: dict[str, type[Any]] = {**LEARNERS, "released-recipe": ReleasedRecipe, "task-probe": TaskProbe}
+"""Methods of this package: every learner, and two that only one protocol each can ask: the released recipe by
+``released``, and a linear probe a task by ``task-aware``."""
 
 
 def learner_names() -> list[str]:

@@ -1,4 +1,4 @@
-"""Judging learners: metrics as pure functions on arrays, :mod:`.protocol`, :mod:`.leak_check` and :mod:`.released`.
+"""Judging learners: metrics as pure functions on arrays, :mod:`.protocol`, :mod:`.leak_check` and two references.
 
 Only the metrics are imported here; the others need torch, which who evaluates photos may not have loaded yet.
 """

@@ -3,7 +3,7 @@
 ``honest`` is the only protocol whose numbers compare with anything. The others answer a question about it and are
 labelled wherever they appear: ``released`` is how the code released with the paper evaluates, ``oracle-group`` is what
 a perfect identification of groups would give, ``batch-wise-prompts`` is how the code released with L2P and DualPrompt
-tests them.
+tests them, ``task-aware`` is how methods were published that have a head for every task.
 """
 
 from __future__ import annotations
@@ -162,14 +162,26 @@ def _batch_wise(learner: Any, pool: TestPool) -> Labels:
     return answers
 
 
+def _task_aware(learner: Any, pool: TestPool) -> Labels:
+    if not hasattr(learner, "predict_in_task"):
+        raise InputError(
+            f"The protocol 'task-aware' was given a {type(learner).__name__}; expected a method with a head for every "
+            "task, such as APD, APDfix or HALRP, which can be told the task of a test sample."
+        )
+    return _task_by_task(learner.predict_in_task, pool, pool.labels.dtype)
+
+
 HONEST = Protocol("honest", _honest, lambda learner, pool: np.asarray(learner.predict_group(pool.inputs)))
 RELEASED = Protocol("released", _released, _released_groups, leaks="the task of each test sample is told")
 ORACLE_GROUP = Protocol("oracle-group", _oracle_group, None, leaks="the group of each test sample is told: a bound")
 BATCH_WISE = Protocol(
     "batch-wise-prompts", _batch_wise, None, leaks="test samples of a class are tested together and share prompts"
 )
+TASK_AWARE = Protocol("task-aware", _task_aware, None, leaks="the task of each test sample is told, as published")
 
-PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in (HONEST, RELEASED, ORACLE_GROUP, BATCH_WISE)}
+PROTOCOLS: dict[str, Protocol] = {
+    protocol.name: protocol for protocol in (HONEST, RELEASED, ORACLE_GROUP, BATCH_WISE, TASK_AWARE)
+}
 """The protocols by name."""
 
 

@@ -7,6 +7,8 @@ from typing import Any
 from gddsg.learners.acil import ACIL
 from gddsg.learners.adam import ADAM
 from gddsg.learners.anacp import AnaCP
+from gddsg.learners.apd import APD
+from gddsg.learners.apd_fix import APDfix
 from gddsg.learners.base import FeatureLearner, ImageLearner, Learner, Learnt, NotLearntError, ProjectionLearner
 from gddsg.learners.coda_prompt import CODAPrompt
 from gddsg.learners.discriminant import Discriminant
@@ -18,6 +20,7 @@ from gddsg.learners.gacl import GACL
 from gddsg.learners.gddsg import GDDSG
 from gddsg.learners.gddsg_paper import PaperGDDSG
 from gddsg.learners.gddsg_tuned import TunedGDDSG
+from gddsg.learners.halrp import HALRP
 from gddsg.learners.joint_logistic import JointLogistic
 from gddsg.learners.joint_ridge import JointRidge
 from gddsg.learners.klda import KLDA
@@ -59,20 +62,26 @@ LEARNERS: dict[str, type[Learner[Any]]] = {
     "l2p": L2P,
     "dualprompt": DualPrompt,
     "coda_prompt": CODAPrompt,
+    "apd": APD,
+    "apd_fix": APDfix,
+    "halrp": HALRP,
 }
 """Every learner by name."""
 
 __all__ = [
     "ACIL",
     "ADAM",
+    "APD",
     "EASE",
     "GACL",
     "GDDSG",
+    "HALRP",
     "KLDA",
     "L2P",
     "LEARNERS",
     "LRRGDA",
     "SLDA",
+    "APDfix",
     "AnaCP",
     "CODAPrompt",
     "Discriminant",

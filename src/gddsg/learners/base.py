@@ -31,6 +31,7 @@ __all__ = [
     "NotLearntError",
     "ProjectionLearner",
     "checked_ids",
+    "checked_images",
     "like",
     "pickled_bytes",
 ]
@@ -414,10 +415,15 @@ class ImageLearner(Learner[S]):
     takes: ClassVar[Literal["features", "images"]] = "images"
 
     def _read(self, X: Any, before: Learnt[S] | None) -> tuple[Images, Mapping[str, Any]]:
-        images = Images.of(X)
-        if not len(images):
-            raise InputError("No image was given; expected at least one.")
-        return images, {}
+        return checked_images(X), {}
+
+
+def checked_images(X: Any) -> Images:
+    """At least one image, not yet decoded; see :meth:`gddsg.data.images.Images.of`."""
+    images = Images.of(X)
+    if not len(images):
+        raise InputError("No image was given; expected at least one.")
+    return images
 
 
 def like(values: NDArray[Any], X: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from gddsg.core.label import Label
 from gddsg.data.images import Images
-from gddsg.errors import InputError
 from gddsg.learners.base import ImageLearner, Learnt
 from gddsg.nn.checkpoint import Checkpoint
 from gddsg.nn.networks import TOY, Network, load_network
@@ -20,8 +19,6 @@ from gddsg.nn.training import Recipe, train
 from gddsg.nn.training_data import TrainingData
 
 __all__ = ["Arrived", "TrainedLearner", "copied_weights"]
-
-_NO_RECIPE = "{!r} is no part of a training recipe; expected some of {}."
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +120,7 @@ class TrainedLearner(ImageLearner[A]):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._check_whole("seed", 0, 2**32 - 1)
-        known = [one.name for one in fields(Recipe)]
-        if not isinstance(self.training, Mapping | None):
-            raise InputError(f"training={self.training!r} was given; expected a mapping such as {{'epochs': 5}}.")
-        for name in self.training or {}:
-            if name not in known:
-                raise InputError(_NO_RECIPE.format(name, ", ".join(known)))
-        self._recipe().check()  # before images are decoded in vain
+        self.recipe.changed_by(self.training)  # before images are decoded in vain
 
 
 def copied_weights(module: nn.Module) -> dict[str, Tensor]:

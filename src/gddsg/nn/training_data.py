@@ -17,7 +17,7 @@ from gddsg.errors import InputError
 from gddsg.nn.kept_inputs import room_for_inputs
 from gddsg.nn.networks import Network
 
-__all__ = ["Batch", "Samples", "TrainingData"]
+__all__ = ["Batch", "Samples", "TensorData", "TrainingData"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,4 +115,38 @@ class TrainingData:
     def digest(self) -> bytes:
         """By which the same data are known again: the network, all targets and all images."""
         parts = (self.network.identity.encode(), self.targets.numpy().tobytes(), self.images.digest())
+        return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).digest()
+
+
+class TensorData:
+    """Inputs that are tensors already, such as features, and what they are.
+
+    Parameters
+    ----------
+    inputs : Tensor
+        One row a sample, on the device of whatever is trained.
+    targets : Tensor
+        Whole numbers ``(n,)`` on the same device.
+    """
+
+    def __init__(self, inputs: Tensor, targets: Tensor) -> None:
+        self.inputs, self.targets = inputs, targets
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the inputs are."""
+        return self.inputs.device
+
+    def batch(self, rows: NDArray[np.intp], random: np.random.Generator, mine: slice = slice(None)) -> Batch:
+        """Some samples; nothing is drawn. See :meth:`TrainingData.batch`."""
+        own = rows[mine]
+        places = torch.from_numpy(own).to(self.device)
+        return Batch(self.inputs[places], self.targets[places], own)
+
+    def digest(self) -> bytes:
+        """By which the same samples are known again."""
+        parts = (tensor.cpu().contiguous().numpy().tobytes() for tensor in (self.targets, self.inputs))
         return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).digest()

@@ -157,6 +157,10 @@ def _order_robustness(experiment: Experiment) -> list[Block | None]:
     ]
 
 
+def _order_baselines(experiment: Experiment) -> list[Block | None]:
+    return [bars.protocol_bars(experiment.anchor, experiment.contests), *_order_robustness(experiment)]
+
+
 def _task_similarity(experiment: Experiment) -> list[Block | None]:
     """Both orders are built, so there is nothing to average over."""
     return [
@@ -224,6 +228,11 @@ _KNOWN: dict[str, tuple[str, str, Part]] = {
         "Robustness to class order",
         "The same classes in random orders, and in orders built to be as hard or as easy as possible.",
         _order_robustness,
+    ),
+    "order-baselines": (
+        "Baselines of order robustness",
+        "Methods with a network and a head for every task, told the task or not, beside closed-form learners.",
+        _order_baselines,
     ),
     "fixed-tasks": (
         "Robustness to the order of tasks",
