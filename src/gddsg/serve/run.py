@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import socket
 from collections.abc import Callable, Collection
 
 import uvicorn
+from threadpoolctl import threadpool_limits
 
 from gddsg.errors import InputError
 from gddsg.serve.app import create_app
@@ -63,10 +65,13 @@ def serve(
         lifespan="on",
     )
     server = _Server(config, lambda: ready(address) if ready is not None else None)
+    gc.freeze()  # what is there by now stays: no collection need look at it again
     # uvicorn ends in order and then gives itself the signal once more: who called us has things to clear away, too
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        server.run(sockets=[listening])
+        # batches are spread over the cores, and threads of a single product would only wait for cores, busily
+        with threadpool_limits(1, "blas"):
+            server.run(sockets=[listening])
     except KeyboardInterrupt:
         pass
     finally:
