@@ -151,6 +151,65 @@ def test_the_stored_report_is_made_of_the_stored_records(tmp_path):
     }
 
 
+def trained_rows():
+    """Mean A_N and F_N over class orders of every row of the experiment, as the page shows them."""
+    found = {}
+    for record in read_records(RECORDS / "trained.jsonl"):
+        key = record.head.learner + (", leaks" if record.head.leaks else "")
+        found.setdefault(key, {}).setdefault(record.head.dataset, []).append(record.found.metrics)
+    return {
+        name: [
+            f"{sum(one[metric] for one in by_dataset[dataset]) / len(by_dataset[dataset]):.1f}"
+            for dataset in ("cifar100_small", "cub200_small")
+            for metric in ("A_N", "F_N")
+        ]
+        for name, by_dataset in found.items()
+    }
+
+
+def test_the_page_on_trained_methods_shows_what_was_recorded():
+    assert table("docs/trained.md", "Measured") == trained_rows()
+
+
+def test_the_page_on_trained_methods_says_what_the_records_say():
+    rows = {name: [float(cell) for cell in cells] for name, cells in trained_rows().items()}
+    prompts = ("l2p", "dualprompt", "coda_prompt")
+    for accuracy, forgetting in ((0, 1), (2, 3)):
+        assert max(rows, key=lambda name: rows[name][forgetting]) == "finetune"
+        assert all(rows[name][forgetting] < rows["finetune"][forgetting] / 1.5 for name in prompts)
+        assert all(rows[name][accuracy] < rows["simplecil"][accuracy] for name in prompts)
+        assert rows["gddsg"][accuracy] > rows["simplecil"][accuracy] + 5
+
+
+def test_the_page_on_trained_methods_shows_the_rate_of_the_loop():
+    record = json.loads((ROOT / "benchmarks/records/training.json").read_text())
+    text = " ".join((ROOT / "docs/trained.md").read_text().split())
+    assert f"takes {record['times_slower']:.2f} times as long as a bare forward and backward loop" in text
+
+
+def test_the_page_on_serving_shows_what_was_measured():
+    record = json.loads((ROOT / "benchmarks/records/serve.json").read_text())
+    text, photos = " ".join((ROOT / "docs/serving.md").read_text().split()), record["photos"]
+    assert (record["clients"], record["seconds"]) == (32, 60)
+    parts = ("photos", "features_one_a_request", "features_64_a_request")
+    assert all(record[part]["errors"] == 0 for part in parts)
+    assert f"get {photos['requests_a_second']:.0f} answers a second, {100 * record['share_of_bare']:.0f} % of" in text
+    assert f"one in a hundred waits longer than {photos['p99_seconds']:.2f} s" in text
+    before, after = record["memory_mebibytes"]
+    assert f"memory grew by {after - before:.1f} MiB" in text
+    single, many = (record[part]["requests_a_second"] for part in parts[1:])
+    assert f"{64 * many:.0f} a second in requests of 64, {single:.0f} in requests of one" in text
+
+
+def test_the_page_on_serving_shows_what_kills_did():
+    attacks = json.loads((ROOT / "benchmarks/records/serve-kills.json").read_text())["attacks"]
+    text = " ".join((ROOT / "docs/serving.md").read_text().split())
+    assert not any(one["faults"] for one in attacks)
+    told = sum(one["counts"][kind] for one in attacks for kind in ("teach", "rename", "forget"))
+    assert f"killed the service {sum(one['kills'] for one in attacks)} times" in text
+    assert f"{told} changes were told as done" in text
+
+
 def test_the_page_on_reliability_shows_the_last_attack():
     record = json.loads((ROOT / "benchmarks/records/attack.json").read_text())
     page = (ROOT / "docs/reliability.md").read_text()
