@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["Rule", "among_all", "check_rule", "energies", "fitted_temperature", "log_odds"]
-
 from gddsg.errors import InputError
+
+__all__ = ["Rule", "among_all", "check_rule", "energies", "fitted_temperature", "log_odds"]
 
 Rule = Literal["confidence", "energy"]
 

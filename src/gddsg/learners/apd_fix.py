@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from gddsg.core.task_heads import Rule
+from gddsg.core.transform import View
 from gddsg.learners.task_heads import Task, TaskHeads, TaskState, Training, kept
 from gddsg.nn.decomposed import Decomposed, NewTask
 from gddsg.nn.training import Recipe
@@ -62,7 +63,7 @@ class APDfix(TaskHeads[Decomposed]):
         rule: Rule = "confidence",
         held_out: float = 0.2,
         training: Mapping[str, Any] | None = None,
-        view: Any = "raw",
+        view: View = "raw",
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
