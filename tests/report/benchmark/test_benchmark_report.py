@@ -245,7 +245,7 @@ def test_every_experiment_has_its_section_and_figures(page, files):
     titles = {attributes.get("id") for tag, attributes in page.elements if tag == "section"}
     linked = {attributes["href"][1:] for tag, attributes in page.elements if tag == "a"}
     assert titles == linked
-    assert len(titles) == 10 + 1 + 4  # known, unknown, and summary, failures, reading, about
+    assert len(titles) == 10 + 1 + 1 + 4  # known, joined, unknown, and summary, failures, reading, about
     for figure in (
         "curves", "confusions", "protocols", "opd", "strip", "fan", "range", "similarity", "identification", "growth",
         "length", "embedding", "graph", "memory", "time",

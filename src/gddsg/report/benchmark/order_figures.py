@@ -35,7 +35,8 @@ def order_strips(name: str, contests: Sequence[Contest], styles: Styles) -> Figu
     caption = (
         "Every circle is A_N after one random class order, a triangle pointing down or up an order built to be hard or "
         "easy; the bar joins the lowest and the highest. The shorter the bar, the less the order of classes matters; "
-        "the bar's left end is the worst that was met."
+        "the bar's left end is the worst that was met. A diamond is a learner that was run in one order, since a law "
+        "makes its result the same in all."
     )
     return figure_of("Final accuracy, order by order", caption, pictures)
 
@@ -102,9 +103,9 @@ def _fan_lines(axes: Axes, entry: Entry, colour: str) -> None:
 
 
 def _strip(name: str, contest: Contest, styles: Styles) -> Picture | None:
-    entries = [entry for entry in contest.entries if entry.order_metrics is not None]
-    if not entries:
+    if all(entry.order_metrics is None for entry in contest.entries):
         return None
+    entries = [entry for entry in contest.entries if entry.order_metrics is not None or entry.once]
     figure, axes = panel(contest.setting.full, height=1.0 + 0.27 * len(entries), left=1.75)
     for place, entry in enumerate(reversed(entries)):
         _strip_row(axes, place, entry, styles[entry.name].colour)
@@ -120,7 +121,8 @@ def _strip_row(axes: Axes, place: int, entry: Entry, colour: str) -> None:
     values = [value for value, _ in finals]
     axes.plot([min(values), max(values)], [place, place], color=colour, linewidth=5, alpha=0.3, solid_capstyle="butt")
     for value, stream in finals:
-        axes.plot(value, place, marker=_order_marker(stream), color=colour, markersize=5, markerfacecolor="none")
+        marker = "D" if entry.once else _order_marker(stream)
+        axes.plot(value, place, marker=marker, color=colour, markersize=5, markerfacecolor="none")
 
 
 def _order_marker(stream: Stream) -> str:

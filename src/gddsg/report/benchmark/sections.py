@@ -16,6 +16,7 @@ from gddsg.report.benchmark import (
     published,
     tables,
 )
+from gddsg.report.benchmark.all_orders import JOINED, all_orders
 from gddsg.report.benchmark.document import Block, Bullets, Document, Paragraph, Section, Table
 from gddsg.report.benchmark.drawing import Style, learner_styles, report_style
 from gddsg.report.benchmark.notes import notes_on
@@ -25,6 +26,7 @@ from gddsg.report.benchmark.records import HONEST, ClassGraph, Embedding, Measur
 from gddsg.report.benchmark.summary import REFERENCE, Contest, Entry, contests
 
 _PUBLISHED_TASKS = 10
+_ALL_ORDERS = "all-orders"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,7 @@ def document(records: Records, title: str) -> Document:
     summary = Bullets(tuple(summary_sentences(records, by_name)))
     sections = [Section("summary", "Summary", (summary, *_notes(records)))]
     with report_style():
-        for number, (name, found) in enumerate(by_name.items(), 1):
+        for number, (name, found) in enumerate(_with_all_orders(by_name).items(), 1):
             # by name where it is ours, so that a new section renames no figure; others may be called anything
             anchor = name if name in _KNOWN else f"experiment-{number}"
             sections += _section(Experiment(name, anchor, found, records, styles))
@@ -69,6 +71,17 @@ def _names(records: Records) -> list[str]:
     found |= {graph.experiment for graph in records.graphs}
     found |= {measured.experiment for measured in records.measurements}
     return [*(name for name in _KNOWN if name in found), *sorted(found - set(_KNOWN))]
+
+
+def _with_all_orders(experiments: Mapping[str, Sequence[Contest]]) -> dict[str, Sequence[Contest]]:
+    """The experiments, and after those that it is made of a section that joins them."""
+    joined, shown = all_orders(experiments), dict[str, Sequence[Contest]]()
+    last = [name for name in experiments if name in JOINED][-1:]
+    for name, found in experiments.items():
+        shown[name] = found
+        if joined and [name] == last:
+            shown[_ALL_ORDERS] = joined
+    return shown
 
 
 def _section(experiment: Experiment) -> list[Section]:
@@ -157,6 +170,12 @@ def _order_robustness(experiment: Experiment) -> list[Block | None]:
     ]
 
 
+def _all_orders(experiment: Experiment) -> list[Block | None]:
+    found = experiment.contests
+    drawn = order_figures.order_strips(experiment.anchor, found, experiment.styles)
+    return [drawn, *tables.worst_order_tables(found)]
+
+
 def _order_baselines(experiment: Experiment) -> list[Block | None]:
     return [bars.protocol_bars(experiment.anchor, experiment.contests), *_order_robustness(experiment)]
 
@@ -233,6 +252,13 @@ _KNOWN: dict[str, tuple[str, str, Part]] = {
         "Baselines of order robustness",
         "Methods with a network and a head for every task, told the task or not, beside closed-form learners.",
         _order_baselines,
+    ),
+    _ALL_ORDERS: (
+        "All methods, order by order",
+        "The three experiments on class orders joined: every method that keeps to the rules, by the row that has the "
+        "highest A_N, and where some of its rows move with the order and others do not, the best of each. "
+        "Methods that train prompts or adapters need images and another network, and have a section of their own.",
+        _all_orders,
     ),
     "fixed-tasks": (
         "Robustness to the order of tasks",

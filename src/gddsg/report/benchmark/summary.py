@@ -222,6 +222,11 @@ class Entry:
             spread=spread.range,
         )
 
+    @property
+    def steady(self) -> bool:
+        """Whether its A_N is the same in every order, by a law or as far as it was run."""
+        return self.once or (self.order_metrics is not None and self.order_metrics.spread <= _SAME)
+
     def order_metric(self, name: str) -> float | None:
         """One of the order metrics, where it is known."""
         value = None if self.order_metrics is None else getattr(self.order_metrics, name)

@@ -132,6 +132,7 @@ ORDERS_AND_COST = (
     _measured("Predicting, s\u00a0↓", -1, "seconds_predicting", 1),
     _measured("State, MB\u00a0↓", -1, "state_MB", 1),
 )
+_COST = -3  # columns that tell what it costs
 
 DISPARITIES = tuple(
     _disparity(f"{title}, {which}\u00a0↓", reading, which in ("MOPD", "max"))
@@ -189,6 +190,17 @@ def disparity_tables(contests: Sequence[Contest]) -> list[Table]:
         "classes, and the same class always: both are zero for such a learner."
     )
     found = (_contest_table(contest, "Disparity between orders", DISPARITIES, caption) for contest in contests)
+    return [table for table in found if table is not None]
+
+
+def worst_order_tables(contests: Sequence[Contest]) -> list[Table]:
+    """Accuracy over class orders, and how far it moves."""
+    caption = (
+        "A_N is the mean over random class orders, ± half of its 95 % interval; the worst order may be one that was "
+        "built to be hard. Ranges only grow with more orders, so learners run in fewer are not ranked by them."
+    )
+    columns = (ACCURACY, *ORDERS_AND_COST[:_COST])
+    found = (_contest_table(contest, "Over class orders", columns, caption) for contest in contests)
     return [table for table in found if table is not None]
 
 
