@@ -465,7 +465,7 @@ def test_predecessors_are_let_go_of():
     ("name", "value"),
     [(name, "nonsense") for name in ("grouping", "identification", "decision", "feature_transform", "distance")]
     + [(name, value) for name in ("projection_dim", "rank", "seed") for value in (-1, 2.5, "64", None, True, 2**40)]
-    + [("backbone", 3), ("rank", 0), ("projection_dim", 0), ("decision", ["soft"])],
+    + [("backbone", 3), ("rank", 0), ("decision", ["soft"])],
 )
 def test_settings_that_make_no_sense_are_refused(name, value):
     with pytest.raises(InputError, match=name):

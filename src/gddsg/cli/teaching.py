@@ -45,7 +45,9 @@ def learn(
     device: Device = None,
     strict: Strict = False,
     case_sensitive: CaseSensitive = False,
-    projection_dim: Annotated[int | None, typer.Option(help="For a new model: M, width of the projection.")] = None,
+    projection_dim: Annotated[
+        int | None, typer.Option(help="For a new model: M, width of the projection; 0: no heads.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn photos: new classes, or more photos of known ones. Safe to repeat: known photos are skipped.

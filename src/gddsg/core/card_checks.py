@@ -64,7 +64,7 @@ def check_moments(moments: Mapping[str, CodedMoments | None], unit_sum: Tensor, 
         _check_shapes(part, rank)
     _require(1 <= raw.count == learnt.count + judged.count, "its shares do not add up")
     _require(all(view.count == raw.count and view.dim == len(unit_sum) for view in views), "its views differ")
-    _require(learnt.dim == judged.dim >= 1, "its shares differ")
+    _require(learnt.dim == judged.dim, "its shares differ")
     _require(unit_sum.ndim == 1 and len(unit_sum) >= 1 and unit_sum.dtype == torch.float32, "its unit sum is none")
     _require(float(unit_sum.double().norm()) <= _ROUNDING * raw.count, "its unit sum is too long")
     for view in views:

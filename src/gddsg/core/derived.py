@@ -167,4 +167,6 @@ def _group_of(members: Sequence[NDArray[np.intp]], n_classes: int) -> NDArray[np
 
 
 def _solve_head(cards: Sequence[ClassCard]) -> Floats:
+    if cards[0].projected.dim == 0:
+        return np.empty((0, len(cards)))
     return np.ascontiguousarray(ridge_head(cards).weights.numpy())  # as files keep it: products then round alike

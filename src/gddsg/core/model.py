@@ -39,7 +39,8 @@ class Settings:
     Attributes
     ----------
     projection_dim : int
-        M, width of the random projection under the heads.
+        M, width of the random projection under the heads. With 0 there are no heads and the discriminant decides alone:
+        all classes are one group, since nothing needs more.
     rank : int
         Directions kept of a class's scatter; heads and the other view of the features keep fewer.
     grouping : str
@@ -81,15 +82,31 @@ class Settings:
         """Whether features are always taken as they are."""
         return self.feature_transform == "none"
 
+    @property
+    def headless(self) -> bool:
+        """Whether the model has no heads."""
+        return self.projection_dim == 0
+
+    @property
+    def _asks_for_groups(self) -> bool:
+        usual = self.grouping in ("canonical", "one") and self.identification == "evidence"
+        return not usual or self.decision not in ("soft", "evidence")
+
     def check(self) -> None:
         """Refuse settings that make no sense."""
-        for name, low, high in (("projection_dim", 1, 2**31), ("rank", 1, 2**31), ("seed", 0, 2**32)):
+        for name, low, high in (("projection_dim", 0, 2**31), ("rank", 1, 2**31), ("seed", 0, 2**32)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not low <= value < high:
                 raise InputError(f"{name}={value!r} was given; expected a whole number from {low} to {high - 1}.")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise InputError(f"{name}={getattr(self, name)!r} was given; expected one of {', '.join(choices)}.")
+        if self.headless and self._asks_for_groups:
+            raise InputError(
+                f"projection_dim=0 was given, a model without heads, with grouping={self.grouping!r}, "
+                f"identification={self.identification!r} and decision={self.decision!r}. Without heads there is "
+                "nothing to group for: leave these at what they are by default, or choose a projection_dim above 0."
+            )
         if not isinstance(self.backbone, str | None) or len(self.backbone or "") > _LONGEST_BACKBONE:
             raise InputError(f"backbone={self.backbone!r} was given; expected a name with a fingerprint, or None.")
 
@@ -149,7 +166,7 @@ class Model:
         cards = {label: self.cards[label] for label in sorted(self.cards)}
         derived = Derived(
             _counted(cards),
-            grouping=self.settings.grouping,
+            grouping="one" if self.settings.headless else self.settings.grouping,
             distance=self.settings.distance,
             arrived=self.arrival_groups,
             seed=self.settings.seed,
@@ -355,7 +372,7 @@ class Model:
         settings = self.settings
         return self.derived.predictor(
             np.array(self.labels),
-            mode=settings.decision,
+            mode="evidence" if settings.headless else settings.decision,
             identification=settings.identification,
             projected_view="raw" if settings.plain else "root",
             projection_dim=settings.projection_dim,

@@ -395,6 +395,7 @@ class ProjectionLearner(FeatureLearner[S]):
     """
 
     fixed_by_learning: ClassVar[tuple[str, ...]] = ("projection_dim", "seed")
+    least_projection_dim: ClassVar[int] = 1
     projection_dim: int
     seed: int
 
@@ -405,7 +406,7 @@ class ProjectionLearner(FeatureLearner[S]):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._check_whole("projection_dim", 1, 2**31 - 1)
+        self._check_whole("projection_dim", self.least_projection_dim, 2**31 - 1)
         self._check_whole("seed", 0, 2**32 - 1)
 
 

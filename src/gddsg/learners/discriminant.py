@@ -12,8 +12,6 @@ from gddsg.core.label import Label
 from gddsg.core.model import Model, Settings
 from gddsg.learners.base import FeatureLearner, Learnt
 
-_NO_HEADS = 1  # dimensions to project onto: a card always holds projected sums, and nobody asks for these
-
 
 class Discriminant(FeatureLearner[Model]):
     """Regularised quadratic discriminant analysis from class cards: what does the work in :class:`GDDSG`.
@@ -64,10 +62,8 @@ class Discriminant(FeatureLearner[Model]):
 
     def _model_settings(self) -> Settings:
         return Settings(
-            projection_dim=_NO_HEADS,
+            projection_dim=0,
             rank=int(self.rank),
-            grouping="one",
-            decision="evidence",
             feature_transform=self.feature_transform,
         )
 

@@ -62,6 +62,7 @@ class GDDSG(ProjectionLearner[Model]):
     """
 
     fixed_by_learning = ("projection_dim", "rank", "grouping", "feature_transform", "distance", "backbone", "seed")
+    least_projection_dim = 0  # none: the discriminant alone
 
     def __init__(
         self,
