@@ -640,7 +640,7 @@ def test_a_schema_that_could_do_something_is_refused(old_model, statements):
 
 def test_a_forged_header_that_is_not_json_is_a_clear_error(old_model, monkeypatch):
     rows = {"kind": "["}
-    monkeypatch.setattr(rows_file, "_header_rows", lambda header: rows)
+    monkeypatch.setattr(rows_file, "encode_header", lambda header: rows)
     for rows["kind"] in ("[", "[" * 100_000):
         write_rows(old_model, {}, {})
         refused(old_model, "the header is not JSON")

@@ -168,9 +168,18 @@ class ClassCard:
         """``(feature_dim,)`` float64, mean of the features."""
         return self.raw.mean
 
+    @property
+    def rooted(self) -> bool:
+        """Whether the card has moments of square roots."""
+        return self.root is not None
+
     def view(self, view: View) -> CodedMoments | None:
         """Moments of the features seen in one of two ways."""
         return self.root if view == "root" else self.raw
+
+    def factor(self, view: View) -> CodedRows:
+        """Directions of the scatter of the features seen in one of two ways, or in the one that there is."""
+        return (self.view(view) or self.raw).factor
 
     def merge(self, other: ClassCard, rank: int) -> ClassCard:
         """The card of both sets of samples of the class together."""

@@ -16,6 +16,8 @@ from gddsg.core.grouping import Block, ClassGroups, Grouping, class_groups
 from gddsg.core.identification import VOTERS, Identification, SoftVote
 from gddsg.core.known_inputs import KnownInputs
 from gddsg.core.label import Label
+from gddsg.core.large_classes import Frame, Kept, LargeClasses
+from gddsg.core.large_predictor import LARGE_CLASSES
 from gddsg.core.metric import Metric, sample_classes, shared_metric
 from gddsg.core.once import Lazy, Part
 from gddsg.core.predictor import Floats, Predictor
@@ -43,6 +45,10 @@ class Derived:
         The groups, where they depend on the order of arrival.
     seed : int
         Of random groups and of voters.
+    headless : bool
+        Whether there are no heads: then all classes are one group.
+    kept : Kept or None
+        What the file of the cards keeps of what follows from them, if they are very many.
     before : Derived or None
         What follows from the cards of the predecessor; parts that still hold are taken over.
     """
@@ -55,14 +61,18 @@ class Derived:
         distance: Distance,
         arrived: ClassGroups,
         seed: int,
-        before: Derived | None,
+        headless: bool = False,
+        kept: Kept | None = None,
+        before: Derived | None = None,
     ) -> None:
-        self._cards, self._grouping, self._distance = cards, grouping, distance
-        self._arrived, self._seed = arrived, seed
+        self._cards, self._grouping, self._distance = cards, "one" if headless else grouping, distance
+        self._arrived, self._seed, self._kept = arrived, seed, kept
+        self.large = headless and len(cards) > LARGE_CLASSES
         self._metric: Part[Metric] = Part(self._find_metric, None if before is None else before._metric)
         self._discriminant: Part[Discriminant] = Part(
             self._find_discriminant, None if before is None else before._discriminant
         )
+        self._large: Part[LargeClasses] = Part(self._find_large, None if before is None else before._large)
         self._groups: Part[dict[Block, ClassGroups]] = Part(
             self._find_groups, None if before is None else before._groups
         )
@@ -75,10 +85,18 @@ class Derived:
 
     def _find_metric(self, earlier: Metric | None) -> Metric:
         cards = self._cards.values()
-        sample, rooted = sample_classes(cards), all(card.root is not None for card in cards)
+        sample, rooted = sample_classes(cards), all(card.rooted for card in cards)
         if earlier is not None and (earlier.rooted, earlier.sample) == (rooted, sample):
             return earlier
-        return shared_metric(sample, rooted)
+        found = self._kept.frame(sample, rooted) if self._kept is not None and self.large else None
+        return shared_metric(sample, rooted) if found is None else found.metric
+
+    def _find_large(self, earlier: LargeClasses | None) -> LargeClasses:
+        metric, cards = self._metric(), tuple(self._cards.values())
+        frame = earlier.frame if earlier is not None and earlier.frame.metric is metric else None
+        if frame is None and self._kept is not None:
+            frame = self._kept.frame(metric.sample, metric.rooted)
+        return LargeClasses.of(frame or Frame.of(metric), cards, earlier, self._kept)
 
     def _find_discriminant(self, earlier: Discriminant | None) -> Discriminant:
         return Discriminant.of(self._metric(), tuple(self._cards.values()), earlier)
@@ -111,6 +129,11 @@ class Derived:
         return self._metric()
 
     @property
+    def large_classes(self) -> LargeClasses:
+        """What a large model keeps of its classes beside their cards."""
+        return self._large()
+
+    @property
     def groups(self) -> ClassGroups:
         """The classes, group by group."""
         return tuple(group for block in self._groups().values() for group in block)
@@ -133,12 +156,16 @@ class Derived:
         projection_dim: int,
     ) -> Predictor:
         """What answers, with columns in the order of ``labels``."""
-        discriminant, heads, metric = self._discriminant(), self._heads(), self._metric()
         place = {label: i for i, label in enumerate(self._cards)}
+        columns = np.array([place[label] for label in labels.tolist()], dtype=np.intp)
+        projection = partial(exact_projection_weights, self._metric().sample[0].raw.dim, projection_dim, self._seed)
+        if self.large:
+            return self._large().predictor(labels, columns, projection, self._novelty)
+        discriminant, heads, metric = self._discriminant(), self._heads(), self._metric()
         means, members = [part() for part in discriminant.means.values()], self._members()
         return Predictor(
             labels=labels,
-            columns=np.array([place[label] for label in labels.tolist()], dtype=np.intp),
+            columns=columns,
             view=metric.view,
             projected_view=projected_view,
             mode=mode,
@@ -153,7 +180,7 @@ class Derived:
             groups=tuple(members),
             group_of=_group_of(members, len(labels)),
             heads=tuple([head for _, head in heads]),
-            projection=partial(exact_projection_weights, metric.sample[0].raw.dim, projection_dim, self._seed),
+            projection=projection,
             vote=None if identification == "evidence" else lambda x: self._votes[identification]().probabilities(x),
             novelty=self._novelty,
         )

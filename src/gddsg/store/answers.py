@@ -19,7 +19,7 @@ from gddsg.core.predictor import Predictor
 from gddsg.core.transform import View
 from gddsg.errors import InputError, ModelFileError
 from gddsg.store.row_names import PREDICTOR, card_label
-from gddsg.store.rows_file import read_rows
+from gddsg.store.rows_file import LARGE_VERSION, file_version, read_rows
 
 _NO_IDS = np.empty(0, dtype=np.uint64)
 
@@ -72,6 +72,8 @@ def read_answers(path: str | PathLike[str]) -> Answers | None:
     ModelFileError
         If there is no such file, it is not a model file, it is damaged, or a newer gddsg wrote it.
     """
+    if file_version(path) == LARGE_VERSION:  # its cards stay in the file, and the model answers
+        return None
     header, bodies = read_rows(path)
     kept = bodies.pop(PREDICTOR, None)
     if kept is None or header.get("model") != "GDDSG":  # what is wrong with it, reading the model tells

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from gddsg.core.memory_limit import check_memory
 from gddsg.core.model import Model, Settings
 from gddsg.core.transform import View
 from gddsg.errors import InputError, ModelFileError
+from gddsg.store.large_file import LargeFile, LargeRows, amend, open_large
 from gddsg.store.row_names import PREDICTOR, card_label, card_name
 from gddsg.store.rows_file import read_rows, write_rows
 
@@ -35,8 +37,22 @@ def replace_model(path: str | PathLike[str], model: Model, last_look: Callable[[
         "n_features": model.feature_dim,
         "arrival_groups": [list(group) for group in model.arrival_groups],
     }
+    if model.derived.large:
+        large = LargeRows(model)
+        if not amend(Path(path), header, large, last_look):
+            write_rows(path, header, large, last_look, large.index)
+        return
     rows = {card_name(label): card.to_bytes() for label, card in model.cards.items()}
     write_rows(path, header, rows | _kept_predictor(model), last_look)
+
+
+def refiled(path: str | PathLike[str], model: Model) -> Model:
+    """The model with its cards in the file that it was written to, if they are so many that they stay there."""
+    large = open_large(path) if model.derived.large else None
+    if large is None:
+        return model
+    cards = {label: large.card(card_name(label), model.settings.rank) for label in model.labels}
+    return Model(model.settings, cards, model.arrival_groups, model.derived, large)
 
 
 def _kept_predictor(model: Model) -> dict[str, bytes]:
@@ -63,23 +79,44 @@ def read_model(path: str | PathLike[str]) -> Model:
     ModelFileError
         If there is no such file, it is not a model file, it is damaged, or a newer gddsg wrote it.
     """
-    header, bodies = read_rows(path)
+    large = open_large(path)
+    header, bodies = (large.header, {}) if large is not None else read_rows(path)
     bodies.pop(PREDICTOR, None)  # derived from the cards, and derived again when it is needed
     try:
-        return _model(header, bodies)
+        return _model(header, bodies) if large is None else _large_model(large)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}" if isinstance(error, KeyError | AttributeError) else str(error)
         raise ModelFileError(f"{fspath(path)} is not a GDDSG model this version can read: {reason}") from error
 
 
-def _model(header: Mapping[str, Any], bodies: Mapping[str, bytes]) -> Model:
+def _large_model(file: LargeFile) -> Model:
+    settings, labels = _settings(file.header), _labels(file.glances)
+    cards = {label: file.card(name, settings.rank) for label, name in labels.items()}
+    if any(card.glance.sampled for card in cards.values()):
+        _check_samples(cards.values())
+    some = next(iter(cards.values())).whole()
+    _check_together([some], file.header["n_features"], settings)
+    return Model(settings, cards, (), None, file)
+
+
+def _settings(header: Mapping[str, Any]) -> Settings:
     if header["model"] != "GDDSG":
         raise InputError(f"it holds a {header['model']} model.")
     settings = Settings(**header["parameters"])
     settings.check()
-    labels = {card_label(name): name for name in bodies}
+    return settings
+
+
+def _labels(names: Iterable[str]) -> dict[Label, str]:
+    """Names of the rows of cards, by label."""
+    labels = {card_label(name): name for name in names}
     if len({type(label) for label in labels}) > 1:
         raise InputError("its classes are called by numbers and by words.")
+    return labels
+
+
+def _model(header: Mapping[str, Any], bodies: Mapping[str, bytes]) -> Model:
+    settings, labels = _settings(header), _labels(bodies)
     cards = {label: ClassCard.from_bytes(bodies[name], settings.rank) for label, name in labels.items()}
     _check_together(cards.values(), header["n_features"], settings)
     return Model(settings, cards, _arrival_groups(header["arrival_groups"], settings, cards))
@@ -92,11 +129,16 @@ def _check_together(cards: Collection[ClassCard], n_features: Any, settings: Set
     rooted = settings.plain and any(card.root is not None for card in cards)
     if sizes != expected or rooted or (not cards and n_features is not None):
         raise InputError("its cards do not go together.")
+    _check_samples(cards)
+    for dim, width in sizes:
+        check_memory(dim, width)
+
+
+def _check_samples(cards: Iterable[ClassCard]) -> None:
+    """Refuse cards of which two have learnt the same sample."""
     samples = np.concatenate([np.empty(0, dtype=np.uint64), *(card.sample_ids for card in cards)])
     if len(np.unique(samples)) != len(samples):
         raise InputError("a sample is in two of its classes.")
-    for dim, width in sizes:
-        check_memory(dim, width)
 
 
 def _arrival_groups(groups: Any, settings: Settings, labels: Collection[Label]) -> ClassGroups:

@@ -9,6 +9,17 @@ PREDICTOR = "gddsg:predictor"
 """The row that holds no card but what answers, see :mod:`gddsg.core.kept_predictor`."""
 
 
+def is_card(name: str) -> bool:
+    """Whether the row of that name holds a card.
+
+    Examples
+    --------
+    >>> is_card("str:fox"), is_card("gddsg:predictor")
+    (True, False)
+    """
+    return not name.startswith("gddsg:")
+
+
 def card_name(label: Label) -> str:
     """Name of the row of a class.
 

@@ -33,6 +33,16 @@ FORMAT_VERSION: Final = 4
 """Of what is written. Version 1, which is still read, had cards with larger factors; version 2, too, no predictor;
 version 3 no sketches of samples."""
 
+LARGE_VERSION: Final = 5
+"""Of files of very many cards, which have an index, so that a card is read when somebody asks for it; see
+:mod:`gddsg.store.large_file`."""
+
+INDEX: Final = "gddsg:index"
+"""Name of the row that has the digests of all others."""
+
+Index = Callable[[Mapping[str, bytes]], bytes]
+"""Gives the body of the index from the digests of all other rows."""
+
 # "gdsg" in ASCII; SQLite keeps this number in its file header for programs to recognise their own files by.
 _APPLICATION_ID: Final = 0x67647367
 
@@ -44,7 +54,7 @@ _CREATE_TABLES: Final = {
     "header": "CREATE TABLE header(key TEXT PRIMARY KEY, value TEXT)",
     "cards": "CREATE TABLE cards(name TEXT PRIMARY KEY, body BLOB, digest BLOB)",
 }
-_DIGEST_KEY: Final = "gddsg:digest"
+DIGEST_KEY: Final = "gddsg:digest"
 
 # SQLite takes rows of up to 10^9 bytes, name and digest included.
 _LARGEST_CARD: Final = 999_000_000
@@ -72,6 +82,7 @@ def write_rows(
     header: Mapping[str, object],
     cards: Mapping[str, bytes],
     last_look: Callable[[], None] | None = None,
+    index: Index | None = None,
 ) -> None:
     """Write a model to `path`, replacing what was there in one step.
 
@@ -89,6 +100,8 @@ def write_rows(
         The cards by name, asked for one at a time, so a mapping may produce them as they are needed.
     last_look : callable or None
         Called when all is written and nothing replaced yet; where it raises, the old file stays.
+    index : callable or None
+        Gives the index of a file of very many cards.
 
     Raises
     ------
@@ -97,11 +110,11 @@ def write_rows(
     ModelFileError
         If the file cannot be written; the old file is then unchanged and no temporary file is left.
     """
-    header_rows = _header_rows(header)
+    header_rows = encode_header(header)
     names = _sorted_names(cards)
     try:
         with replacing(Path(path)) as temporary:
-            _fill_database(temporary, header_rows, names, cards)
+            _fill_database(temporary, header_rows, names, cards, index)
             if last_look is not None:
                 last_look()
     except UnconfirmedError as cause:
@@ -143,11 +156,27 @@ def file_state(path: str | os.PathLike[str]) -> FileState | None:
 def _noted_digest(path: str | os.PathLike[str]) -> str:
     """The digest of the model as the file has it, not compared with anything; empty where there is none."""
     try:
-        with contextlib.closing(_open_read_only(_check_before_opening(path))) as connection:
-            found = connection.execute("SELECT value FROM header WHERE key = ?", (_DIGEST_KEY,)).fetchone()
+        with contextlib.closing(open_read_only(check_before_opening(path))) as connection:
+            found = connection.execute("SELECT value FROM header WHERE key = ?", (DIGEST_KEY,)).fetchone()
     except (sqlite3.Error, UnicodeDecodeError, ModelFileError):
         return ""
     return str(found[0]) if found else ""
+
+
+def file_version(path: str | os.PathLike[str]) -> int:
+    """Format version of a model file; 0 where there is no file that SQLite could be asked about.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            start = file.read(_SQLITE_HEADER_SIZE)
+    except OSError:
+        return 0
+    return int.from_bytes(start[60:64], "big") if start.startswith(_SQLITE_MAGIC) else 0
 
 
 def read_rows(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -172,28 +201,28 @@ def read_rows(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, b
     ModelFileError
         If there is no such file, it is not a model file, it is damaged, or a newer gddsg wrote it.
     """
-    source = _check_before_opening(path)
+    source = check_before_opening(path)
     try:
         # sqlite3's own context manager ends a transaction but leaves the connection open.
-        with contextlib.closing(_open_read_only(source)) as connection:
-            _check_schema(path, connection)
+        with contextlib.closing(open_read_only(source)) as connection:
+            check_schema(path, connection)
             header_rows = dict(connection.execute("SELECT key, value FROM header"))
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             cards, card_digests = _checked_cards(path, connection)
     except (sqlite3.Error, UnicodeDecodeError) as cause:
         # Some messages of SQLite quote the damaged place, and then the message itself cannot be decoded.
-        raise _damaged(path, f"SQLite reports: {cause}") from cause
-    return _checked_header(path, version, header_rows, card_digests), dict(sorted(cards.items()))
+        raise damaged(path, f"SQLite reports: {cause}") from cause
+    return checked_header(path, version, header_rows, card_digests), dict(sorted(cards.items()))
 
 
 # Content and its digests.
 
 
-def _header_rows(header: Mapping[str, object]) -> dict[str, str]:
+def encode_header(header: Mapping[str, object]) -> dict[str, str]:
     """Header entries as rows of text, sorted by key."""
     rows = {}
     for key in _sorted_names(header):
-        if key == _DIGEST_KEY:
+        if key == DIGEST_KEY:
             raise InputError(f"The header has the key {key!r}, which the file format keeps to itself; rename the key.")
         try:
             rows[key] = json.dumps(header[key], sort_keys=True)
@@ -222,14 +251,14 @@ def _framed(text: str) -> bytes:
     return len(encoded).to_bytes(8, "big") + encoded
 
 
-def _card_digest(name: str, body: bytes) -> bytes:
+def card_digest(name: str, body: bytes) -> bytes:
     """SHA-256 of the framed name and the body."""
     digest = hashlib.sha256(_framed(name))
     digest.update(body)
     return digest.digest()
 
 
-def _model_digest(version: int, header_rows: Mapping[str, str], card_digests: Mapping[str, bytes]) -> str:
+def model_digest(version: int, header_rows: Mapping[str, str], card_digests: Mapping[str, bytes]) -> str:
     """SHA-256 of format version, number of header rows, header rows by key and card digests by name."""
     digest = hashlib.sha256(f"gddsg model {version} {len(header_rows)} ".encode())
     for key in sorted(header_rows):
@@ -243,7 +272,9 @@ def _model_digest(version: int, header_rows: Mapping[str, str], card_digests: Ma
 # Writing.
 
 
-def _fill_database(path: Path, header_rows: dict[str, str], names: list[str], cards: Mapping[str, bytes]) -> None:
+def _fill_database(
+    path: Path, header_rows: dict[str, str], names: list[str], cards: Mapping[str, bytes], index: Index | None
+) -> None:
     """Write all rows in a single transaction."""
     # Nobody else knows the file, and the lock that shows us to be alive must not be in SQLite's way.
     address = f"{path.as_uri()}?nolock=1"
@@ -254,21 +285,24 @@ def _fill_database(path: Path, header_rows: dict[str, str], names: list[str], ca
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("BEGIN")
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+        version = FORMAT_VERSION if index is None else LARGE_VERSION
+        connection.execute(f"PRAGMA user_version = {version}")
         for statement in _CREATE_TABLES.values():
             connection.execute(statement)
-        card_digests = {name: _insert_card(connection, name, cards[name]) for name in names}
-        rows = header_rows | {_DIGEST_KEY: _model_digest(FORMAT_VERSION, header_rows, card_digests)}
+        card_digests = {name: insert_card(connection, name, cards[name]) for name in names}
+        if index is not None:
+            card_digests[INDEX] = insert_card(connection, INDEX, index(card_digests))
+        rows = header_rows | {DIGEST_KEY: model_digest(version, header_rows, card_digests)}
         connection.executemany("INSERT INTO header VALUES (?, ?)", rows.items())
         connection.execute("COMMIT")
 
 
-def _insert_card(connection: sqlite3.Connection, name: str, body: bytes) -> bytes:
+def insert_card(connection: sqlite3.Connection, name: str, body: bytes) -> bytes:
     if not isinstance(body, bytes):
         raise InputError(f"The card {name!r} is of type {type(body).__name__}, expected bytes; encode it first.")
     if len(body) > _LARGEST_CARD:
         raise InputError(f"The card {name!r} has {len(body)} bytes, expected at most {_LARGEST_CARD}; divide it.")
-    digest = _card_digest(name, body)
+    digest = card_digest(name, body)
     connection.execute("INSERT INTO cards VALUES (?, ?, ?)", (name, body, digest))
     return digest
 
@@ -292,7 +326,7 @@ def unwritable(path: str | os.PathLike[str], cause: Exception) -> ModelFileError
 # Reading.
 
 
-def _check_before_opening(path: str | os.PathLike[str]) -> Path:
+def check_before_opening(path: str | os.PathLike[str]) -> Path:
     """Absolute path of a file that has the outside of a model file; SQLite is not to meet any other."""
     try:
         source = locate(Path(path))
@@ -314,28 +348,29 @@ def _check_before_opening(path: str | os.PathLike[str]) -> Path:
 def _check_start(path: str | os.PathLike[str], start: bytes, size: int) -> None:
     """Check magic, size, owner and version from the first bytes of the file (offsets: sqlite.org/fileformat.html)."""
     if not start:
-        raise _damaged(path, "the file is empty")
+        raise damaged(path, "the file is empty")
     if not _SQLITE_MAGIC.startswith(start[: len(_SQLITE_MAGIC)]):
         raise _unreadable(path, f"it is some other kind of file, starting with {start[:8]!r}", "check the path")
     if len(start) < _SQLITE_HEADER_SIZE:
-        raise _damaged(path, f"cut short after {size} bytes")
+        raise damaged(path, f"cut short after {size} bytes")
     if int.from_bytes(start[68:72], "big") != _APPLICATION_ID:
         raise _unreadable(path, "it is an SQLite database of another program", "check the path")
     _check_version(path, int.from_bytes(start[60:64], "big"))
     promised = int.from_bytes(start[16:18], "big") * int.from_bytes(start[28:32], "big")
-    if size < promised:
-        raise _damaged(path, f"cut short, {size} bytes of {promised}")
+    # a file of very many cards grows in place, and what is missing SQLite finds
+    if size < promised and int.from_bytes(start[60:64], "big") != LARGE_VERSION:
+        raise damaged(path, f"cut short, {size} bytes of {promised}")
 
 
 def _check_version(path: str | os.PathLike[str], version: int) -> None:
-    if version > FORMAT_VERSION:
+    if version > LARGE_VERSION:
         found = f"it has format version {version} and was written by a newer gddsg"
-        raise _unreadable(path, found, f"upgrade gddsg, which here reads up to version {FORMAT_VERSION}")
+        raise _unreadable(path, found, f"upgrade gddsg, which here reads up to version {LARGE_VERSION}")
     if version < 1:
-        raise _damaged(path, f"format version {version} does not exist")
+        raise damaged(path, f"format version {version} does not exist")
 
 
-def _open_read_only(source: Path) -> sqlite3.Connection:
+def open_read_only(source: Path) -> sqlite3.Connection:
     """Open the database so that neither the file nor its folder is touched, and trust nothing in it."""
     # `as_uri` quotes what has a meaning in a URI: blanks, ?, #, % and letters beyond ASCII.
     connection = sqlite3.connect(f"{source.as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
@@ -350,7 +385,7 @@ def _open_read_only(source: Path) -> sqlite3.Connection:
     return connection
 
 
-def _check_schema(path: str | os.PathLike[str], connection: sqlite3.Connection) -> None:
+def check_schema(path: str | os.PathLike[str], connection: sqlite3.Connection) -> None:
     """Make sure there are our two tables, letter for letter, with the indexes of their keys and nothing else."""
     expected: set[tuple[object, ...]] = set()
     for table, statement in _CREATE_TABLES.items():
@@ -358,7 +393,7 @@ def _check_schema(path: str | os.PathLike[str], connection: sqlite3.Connection) 
         expected.add(("index", f"sqlite_autoindex_{table}_1", table, None))
     found = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
     if len(found) != len(expected) or set(found) != expected:
-        raise _damaged(path, "its tables are not those of a model")
+        raise damaged(path, "its tables are not those of a model")
 
 
 def _checked_cards(
@@ -369,27 +404,27 @@ def _checked_cards(
     card_digests: dict[str, bytes] = {}
     for name, body, digest in connection.execute("SELECT name, body, digest FROM cards"):
         # In SQLite a damaged row may hold values of any type.
-        if not (isinstance(name, str) and isinstance(body, bytes)) or _card_digest(name, body) != digest:
-            raise _damaged(path, f"checksum mismatch in the card {name!r}")
+        if not (isinstance(name, str) and isinstance(body, bytes)) or card_digest(name, body) != digest:
+            raise damaged(path, f"checksum mismatch in the card {name!r}")
         cards[name] = body
         card_digests[name] = digest
     return cards, card_digests
 
 
-def _checked_header(
+def checked_header(
     path: str | os.PathLike[str], version: int, rows: dict[Any, Any], card_digests: Mapping[str, bytes]
 ) -> dict[str, Any]:
     """Header entries by key, once the digest of the whole model is right."""
-    expected = rows.pop(_DIGEST_KEY, None)
+    expected = rows.pop(DIGEST_KEY, None)
     if not all(isinstance(text, str) for row in rows.items() for text in row):
-        raise _damaged(path, "checksum mismatch in the header")
-    if _model_digest(version, rows, card_digests) != expected:
-        raise _damaged(path, "checksum mismatch in the model as a whole, a row is missing or changed")
+        raise damaged(path, "checksum mismatch in the header")
+    if model_digest(version, rows, card_digests) != expected:
+        raise damaged(path, "checksum mismatch in the model as a whole, a row is missing or changed")
     try:
         return {key: json.loads(rows[key]) for key in sorted(rows)}
     except (ValueError, RecursionError) as cause:
         # Only a forged file gets here, for damage would have shown in the digest.
-        raise _damaged(path, f"the header is not JSON ({cause})") from cause
+        raise damaged(path, f"the header is not JSON ({cause})") from cause
 
 
 def _unreadable(path: str | os.PathLike[str], found: str, remedy: str) -> ModelFileError:
@@ -398,7 +433,7 @@ def _unreadable(path: str | os.PathLike[str], found: str, remedy: str) -> ModelF
     )
 
 
-def _damaged(path: str | os.PathLike[str], found: str) -> ModelFileError:
+def damaged(path: str | os.PathLike[str], found: str) -> ModelFileError:
     return _unreadable(path, f"it is damaged: {found}", "take a fresh copy or save the model again")
 
 

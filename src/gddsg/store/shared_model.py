@@ -87,7 +87,7 @@ class SharedModel:
         Model or None
             The model that was in the file before.
         """
-        from gddsg.store.model_file import replace_model
+        from gddsg.store.model_file import refiled, replace_model
 
         with _lock(self.path, self._on_wait) as target:
             while True:
@@ -104,7 +104,7 @@ class SharedModel:
                 except _AnotherFileError:
                     continue
                 written = file_state(target)
-                self._seen = None if written is None else (written, after)
+                self._seen = None if written is None else (written, refiled(target, after))
                 return before
 
 

@@ -1,0 +1,290 @@
+"""Model files of very many cards: one card is read when it is asked for, and changes are written in place.
+
+Such a file has an index, a row with the digests of all others and a glance at every card. Beside the cards it keeps
+what answers: the frame, and blocks of classes, each under a name that says of which cards it is. A row that is there
+under the right name is never written again, so that a new class costs its own card, its block and the index, in one
+transaction of SQLite: after a kill at any moment the file has all of it or nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import blake2b
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gddsg.core.card_format import MALFORMED, Array, pack, unpack
+from gddsg.core.class_block import ClassBlock
+from gddsg.core.class_card import ClassCard
+from gddsg.core.filed_card import FiledCard, Glance
+from gddsg.core.large_classes import Frame, LargeClasses
+from gddsg.core.model import Model
+from gddsg.errors import ModelFileError
+from gddsg.store.row_names import card_name, is_card
+from gddsg.store.rows_file import (
+    DIGEST_KEY,
+    INDEX,
+    LARGE_VERSION,
+    card_digest,
+    check_before_opening,
+    check_schema,
+    checked_header,
+    damaged,
+    encode_header,
+    file_version,
+    insert_card,
+    model_digest,
+    unwritable,
+)
+
+StrPath = str | PathLike[str]
+
+_COLUMNS = ("key", "count", "distinct", "thinned_key", "rooted", "sampled")
+
+
+class LargeFile:
+    """A model file with an index, open for reading.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Attributes
+    ----------
+    header : dict of str to object
+        As :func:`gddsg.store.rows_file.read_rows` gives it.
+    digests : dict of str to bytes
+        Of all rows but the index.
+    glances : dict of str to Glance
+        Of all cards.
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        self._path, self._lock = path, threading.Lock()
+        self._kept: dict[str, bytes] = {}
+        with _sqlite_trouble(path):
+            self._connection = _connect(check_before_opening(path))
+            rows = self._connection.execute("BEGIN").execute("SELECT key, value FROM header").fetchall()
+            index = self._fetch(INDEX)
+            self._connection.execute("COMMIT")
+        self.digests, self.glances = _read_index(path, index)
+        everything = {**self.digests, INDEX: card_digest(INDEX, index)}
+        self.header = checked_header(path, LARGE_VERSION, dict(rows), everything)
+
+    def _fetch(self, name: str) -> bytes:
+        found = self._connection.execute("SELECT body FROM cards WHERE name = ?", (name,)).fetchone()
+        return found[0] if found and isinstance(found[0], bytes) else b""
+
+    def read(self, name: str) -> bytes:
+        """The body of a row, compared with its digest."""
+        kept = self._kept.get(name)
+        if kept is not None:
+            return kept
+        with self._lock, _sqlite_trouble(self._path):
+            body = self._fetch(name)
+        if card_digest(name, body) != self.digests[name]:
+            raise ModelFileError(
+                f"The row {name!r} of {self._path} is not the one that was there when the file was opened: another "
+                "process has changed it, or it is damaged. Read the file again."
+            )
+        return body
+
+    def keep(self, name: str) -> None:
+        """Keep a row in memory which is about to go from the file, for models that were read before."""
+        if name in self.digests:
+            self._kept[name] = self.read(name)
+
+    def card(self, name: str, rank: int) -> FiledCard:
+        """The card of that name."""
+        return FiledCard(self.glances[name], self, name, rank, self.digests[name])
+
+    # ---------------------------------------------------------------- what follows from the cards
+
+    def frame(self, sample: tuple[ClassCard, ...], rooted: bool) -> Frame | None:
+        """See :class:`gddsg.core.large_classes.Kept`."""
+        name = frame_name(sample, rooted)
+        return Frame.from_bytes(self.read(name), sample) if name in self.digests else None
+
+    def block(self, frame: Frame, keys: tuple[int, ...]) -> ClassBlock | None:
+        """See :class:`gddsg.core.large_classes.Kept`."""
+        name, dim = block_name(frame, keys), len(frame.metric.whitener)
+        return ClassBlock.from_bytes(self.read(name), len(keys), dim) if name in self.digests else None
+
+
+def open_large(path: StrPath) -> LargeFile | None:
+    """The file, if it has an index."""
+    return LargeFile(path) if file_version(path) == LARGE_VERSION else None
+
+
+def frame_name(sample: tuple[ClassCard, ...], rooted: bool) -> str:
+    """Name of the row that keeps the frame of a sample of cards."""
+    return f"gddsg:frame:{_hash([int(rooted), *(card.key for card in sample)])}"
+
+
+def block_name(frame: Frame, keys: tuple[int, ...]) -> str:
+    """Name of the row that keeps the block of the cards with these hashes."""
+    metric = frame.metric
+    return f"gddsg:block:{_hash([int(metric.rooted), *(card.key for card in metric.sample), *keys])}"
+
+
+def _hash(numbers: list[int]) -> str:
+    return blake2b(np.array(numbers, dtype=np.uint64).tobytes(), digest_size=16).hexdigest()
+
+
+# Rows of a model.
+
+
+class LargeRows(Mapping[str, bytes]):
+    """All rows of a large model but the index, each made when it is asked for.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.cards = {card_name(label): card for label, card in model.cards.items()}
+        large: LargeClasses = model.derived.large_classes
+        self._frame = frame_name(large.frame.metric.sample, large.frame.metric.rooted), large.frame
+        self._blocks = {block_name(large.frame, keys): block for keys, block in large.blocks.items()}
+
+    def __getitem__(self, name: str) -> bytes:
+        if name in self.cards:
+            return self.cards[name].to_bytes()
+        return self._frame[1].to_bytes() if name == self._frame[0] else self._blocks[name]().to_bytes()
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.cards
+        yield self._frame[0]
+        yield from self._blocks
+
+    def __len__(self) -> int:
+        return len(self.cards) + 1 + len(self._blocks)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.cards or name in self._blocks or name == self._frame[0]
+
+    def index(self, digests: Mapping[str, bytes]) -> bytes:
+        """The index of these rows, from their digests."""
+        names = sorted(digests)
+        glances = [Glance.of(self.cards[name]) for name in names if name in self.cards]
+        joined = b"".join(digests[name] for name in names)
+        arrays: dict[str, Array] = {"digests": np.frombuffer(joined, dtype=np.uint64).reshape(len(names), -1)}
+        arrays |= {column: np.array([getattr(g, column) for g in glances], dtype=np.uint64) for column in _COLUMNS}
+        return pack({"names": json.dumps(names)}, arrays)
+
+    def unchanged(self, file: LargeFile, name: str) -> bool:
+        """Whether the file has the row already."""
+        digest, card = file.digests.get(name), self.cards.get(name)
+        if digest is None or card is None:
+            return digest is not None  # what is derived has a name that says what it is
+        return (card.digest if isinstance(card, FiledCard) else card_digest(name, card.to_bytes())) == digest
+
+
+def _read_index(path: StrPath, body: bytes) -> tuple[dict[str, bytes], dict[str, Glance]]:
+    try:
+        scalars, arrays = unpack(body)
+        names, digests = json.loads(scalars["names"]), arrays["digests"]
+        if digests.shape != (len(names), 4) or not all(isinstance(name, str) for name in names):
+            raise ValueError("its digests are not those of its rows")
+        flat = digests.tobytes()
+        cards = [name for name in names if is_card(name)]
+        columns: list[list[Any]] = [arrays[column].tolist() for column in _COLUMNS[:4]]
+        columns += [arrays[column].astype(bool).tolist() for column in _COLUMNS[4:]]
+        glances = [Glance(*row) for row in zip(*columns, strict=True)]
+        found = {name: flat[32 * i : 32 * i + 32] for i, name in enumerate(names)}
+        return found, dict(zip(cards, glances, strict=True))
+    except MALFORMED as error:
+        raise damaged(path, f"its index is none ({error})") from error
+
+
+# Changing a file in place.
+
+
+def amend(path: Path, header: Mapping[str, object], rows: LargeRows, last_look: Callable[[], None] | None) -> bool:
+    """Make the rows of a large file those of a model, in one transaction; False where there is no such file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    header : mapping of str to object
+        As for :func:`gddsg.store.rows_file.write_rows`.
+    rows : LargeRows
+        The rows.
+    last_look : callable or None
+        Called when nobody else can write any more; where it raises, the file stays as it was.
+    """
+    file = open_large(path) if path.is_file() and file_version(path) == LARGE_VERSION else None
+    if file is None:
+        return False
+    new = [name for name in rows if not rows.unchanged(file, name)]
+    gone = [name for name in file.digests if name not in rows]
+    for held in _files_of(rows):
+        for name in (*new, *gone):
+            held.keep(name)
+    header_rows = encode_header(header)
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, isolation_level=None)) as change:
+            change.execute("PRAGMA synchronous = FULL")
+            change.execute("BEGIN IMMEDIATE")  # from now on nobody else writes, and nothing is written yet
+            if last_look is not None:
+                last_look()
+            change.executemany("DELETE FROM cards WHERE name = ?", [(name,) for name in (*gone, *new, INDEX)])
+            digests = {name: digest for name, digest in file.digests.items() if name in rows}
+            digests |= {name: insert_card(change, name, rows[name]) for name in new}
+            digests[INDEX] = insert_card(change, INDEX, rows.index(digests))
+            change.execute("DELETE FROM header")
+            everything = header_rows | {DIGEST_KEY: model_digest(LARGE_VERSION, header_rows, digests)}
+            change.executemany("INSERT INTO header VALUES (?, ?)", everything.items())
+            change.execute("COMMIT")
+    except (OSError, sqlite3.Error) as cause:
+        raise unwritable(path, cause) from cause
+    return True
+
+
+def _files_of(rows: LargeRows) -> set[Any]:
+    """Files that cards of the model are read from."""
+    return {card.source for card in rows.cards.values() if isinstance(card, FiledCard)}
+
+
+# SQLite.
+
+
+def _connect(source: Path) -> sqlite3.Connection:
+    """Open the file for reading; what a kill in the middle of a change left half-written is rolled back first."""
+    address = f"{source.as_uri()}?mode=ro"
+    connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("SELECT 1 FROM header").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        with contextlib.closing(sqlite3.connect(f"{source.as_uri()}?mode=rw", uri=True)) as writing:
+            writing.execute("SELECT 1 FROM header").fetchone()
+        connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
+        check_schema(source, connection)
+    except Exception:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def _sqlite_trouble(path: StrPath) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as cause:
+        raise damaged(path, f"SQLite reports: {cause}") from cause
