@@ -172,6 +172,11 @@ def prediction_network(model: Model) -> PredictionNetwork:
         raise InputError(
             f"identification={model.settings.identification!r} cannot be exported; only 'evidence' is a network."
         )
+    if model.derived.large:
+        raise InputError(
+            f"This model has {len(model.cards)} classes, whose cards stay in its file; an ONNX file would have to hold "
+            "them all. Export a model of fewer."
+        )
     return PredictionNetwork(model.predictor).eval()
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from gddsg.core.card_format import MALFORMED, Array, pack, unpack
@@ -19,6 +18,7 @@ from gddsg.errors import InputError
 
 Floats = NDArray[np.float64]
 Halves = NDArray[np.float32]
+Entry = tuple[Halves, Halves, float, Halves, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,22 +46,11 @@ class ClassBlock:
     log_dets: Floats
 
     @classmethod
-    def of(cls, metric: Metric, leading: Leading, cards: Sequence[ClassCard]) -> ClassBlock:
-        """The block of some cards."""
-        means, own = [], []
-        for card in cards:  # each is taken from its file once
-            part = moments_in(metric, card)
-            means.append(part.mean)
-            weight = scatter_weight(metric, part)
-            own.append(OwnScatter.of(part.factor, weight, metric.quick_whitener.numpy(), ready=False))
-        whitened = metric.whiten(torch.stack(means)).float().numpy()
-        return cls(
-            means=whitened,
-            places=leading.places(whitened),
-            allowances=metric.effective_dim / np.array([float(card.count) for card in cards]),
-            inners=tuple(scatter.inner for scatter in own),
-            log_dets=np.array([scatter.log_det for scatter in own]),
-        )
+    def of(cls, metric: Metric, leading: Leading, cards: Sequence[ClassCard], known: Known) -> ClassBlock:
+        """The block of some cards; what is ``known`` of a card, by its hash, is not computed again."""
+        parts = [_entry(*known[card.key]) if card.key in known else _compute(metric, leading, card) for card in cards]
+        means, places, allowances, inners, log_dets = zip(*parts, strict=True)
+        return cls(np.stack(means), np.stack(places), np.array(allowances), inners, np.array(log_dets))
 
     def to_bytes(self) -> bytes:
         """The block as bytes."""
@@ -79,7 +68,8 @@ class ClassBlock:
     def from_bytes(cls, data: bytes, n_classes: int, dim: int) -> ClassBlock:
         """The block that :meth:`to_bytes` wrote, of so many classes."""
         try:
-            arrays = unpack(data)[1]
+            # copies, each where products are quick and round alike
+            arrays = {name: view.copy() for name, view in unpack(data)[1].items()}
             means, places, ranks = arrays["means"], arrays["places"], arrays["ranks"].tolist()
             shapes = (means.shape, places.shape[:-1], arrays["allowances"].shape, arrays["log_dets"].shape, len(ranks))
             if shapes != ((n_classes, dim), (n_classes,), (n_classes,), (n_classes,), n_classes):
@@ -88,7 +78,25 @@ class ClassBlock:
                 raise ValueError("some of its numbers are not finite")
             ends = np.cumsum([rank * rank for rank in ranks])
             flat = np.split(arrays["inners"], ends[:-1])
-            inners = tuple(part.reshape(rank, rank) for part, rank in zip(flat, ranks, strict=True))
+            inners = tuple(part.reshape(rank, rank).copy() for part, rank in zip(flat, ranks, strict=True))
             return cls(means, places, arrays["allowances"], inners, arrays["log_dets"])
         except MALFORMED as error:
             raise InputError(f"What is kept for predictions is damaged ({error}). Learn something anew.") from error
+
+
+Known = Mapping[int, tuple[ClassBlock, int]]
+"""Blocks that hold a card already, by its hash, and its place there."""
+
+
+def _entry(block: ClassBlock, i: int) -> Entry:
+    return block.means[i], block.places[i], float(block.allowances[i]), block.inners[i], float(block.log_dets[i])
+
+
+def _compute(metric: Metric, leading: Leading, card: ClassCard) -> Entry:
+    """One class by itself, so that its rounding depends on no other."""
+    part = moments_in(metric, card)
+    mean = metric.whiten(part.mean[None]).float().numpy()
+    weight = scatter_weight(metric, part)
+    own = OwnScatter.of(part.factor, weight, metric.quick_whitener.numpy(), ready=False)
+    inner = np.ascontiguousarray(own.inner)  # as from a file, where products round alike
+    return mean[0], leading.places(mean)[0], metric.effective_dim / card.count, inner, own.log_det

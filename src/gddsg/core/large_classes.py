@@ -97,6 +97,9 @@ def _check(scalars: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         raise ValueError("some of its numbers are not finite")
 
 
+Blocks = Mapping[tuple[int, ...], Lazy[ClassBlock]]
+
+
 class Kept(Protocol):
     """What a file keeps of what follows from its cards; None where it does not have it."""
 
@@ -123,7 +126,7 @@ class LargeClasses:
 
     frame: Frame
     cards: tuple[ClassCard, ...]
-    blocks: Mapping[tuple[int, ...], Lazy[ClassBlock]]
+    blocks: Blocks
 
     @classmethod
     def of(
@@ -134,7 +137,7 @@ class LargeClasses:
         keys, blocks = [card.key for card in cards], {}
         for run in content_blocks(keys):
             block = tuple(keys[run])
-            blocks[block] = known.get(block) or Lazy(partial(_find_block, frame, block, cards[run], kept))
+            blocks[block] = known.get(block) or Lazy(partial(_find_block, frame, block, cards[run], kept, known))
         return cls(frame, tuple(cards), blocks)
 
     def predictor(
@@ -175,9 +178,17 @@ class LargeClasses:
         )
 
 
-def _find_block(frame: Frame, keys: tuple[int, ...], cards: Sequence[ClassCard], kept: Kept | None) -> ClassBlock:
+def _find_block(
+    frame: Frame, keys: tuple[int, ...], cards: Sequence[ClassCard], kept: Kept | None, earlier: Blocks
+) -> ClassBlock:
     found = None if kept is None else kept.block(frame, keys)
-    return ClassBlock.of(frame.metric, frame.leading, cards) if found is None else found
+    if found is not None:
+        return found
+    known: dict[int, tuple[ClassBlock, int]] = {}
+    for other, block in earlier.items():
+        if other[0] <= keys[-1] and keys[0] <= other[-1]:  # both are runs of sorted hashes
+            known |= {key: (block(), place) for place, key in enumerate(other)}
+    return ClassBlock.of(frame.metric, frame.leading, cards, known)
 
 
 def _factor(view: View, cards: Sequence[ClassCard], place: int) -> CodedRows:
