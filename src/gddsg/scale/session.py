@@ -1,0 +1,107 @@
+"""Ray, for the time of a run: started on this machine alone, or found at an address."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from gddsg.backbones.base import available_cores
+from gddsg.errors import InputError, MissingExtraError
+from gddsg.working_folder import working_folder
+
+_OBJECT_STORE_BYTES = 500_000_000  # what comes on top is spilled to the disk
+_LONGEST_FOLDER = 40  # letters: below it Ray makes sockets, whose names have 107 at most
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # otherwise what Ray starts listens to the whole network, and runs what it is sent
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+}
+
+
+def import_ray() -> Any:
+    """Ray, which tells nobody that it is used."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise MissingExtraError(
+            "Learning on several workers needs Ray. Install it with: pip install 'gddsg[ray]'; or leave --engine out."
+        ) from error
+
+
+@contextlib.contextmanager
+def ray_session(address: str | None) -> Iterator[Any]:
+    """Ray, running; what was started for the block is gone after it.
+
+    Parameters
+    ----------
+    address : str or None
+        Of a cluster. Without one, the Ray that this program runs already, or else one for this machine alone.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if address is not None:
+            ray = import_ray()
+            with _joined(ray, address):
+                yield ray
+        else:
+            with _started() as ray:
+                yield ray
+
+
+@contextlib.contextmanager
+def _joined(ray: Any, address: str) -> Iterator[None]:
+    if ray.is_initialized():  # by the program itself, which knows to which cluster
+        yield
+        return
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"There is no Ray cluster at {address!r} ({reason}). Start one with ray start --head, and give the address "
+            "that it prints; or leave the address out to work on this machine."
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextlib.contextmanager
+def _started() -> Iterator[Any]:
+    loaded = "ray" in sys.modules
+    before = {name: os.environ.get(name) for name in _QUIET}
+    if not loaded:
+        os.environ.update(_QUIET)
+    try:
+        ray = import_ray()
+        if ray.is_initialized():
+            yield ray
+            return
+        with working_folder() as folder:
+            place = {"_temp_dir": str(folder)} if len(str(folder)) <= _LONGEST_FOLDER else {}
+            ray.init(
+                address="local",
+                num_cpus=available_cores(),
+                object_store_memory=_OBJECT_STORE_BYTES,
+                include_dashboard=False,
+                log_to_driver=False,
+                configure_logging=False,
+                logging_level="ERROR",
+                _node_ip_address="127.0.0.1",
+                **place,
+            )
+            try:
+                yield ray
+            finally:
+                ray.shutdown()
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
