@@ -25,7 +25,7 @@ demo: $(STAMP)  ## learn letters, digits and Greek in two opposite orders, draw 
 	$(BIN)/gddsg demo --folder demo
 
 test: lint  ## linters, types, import direction, then every test not marked slow
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto $(PYTEST_FLAGS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadgroup $(PYTEST_FLAGS)
 
 lint: $(STAMP)  ## ruff, mypy and import-linter
 	$(BIN)/ruff check .

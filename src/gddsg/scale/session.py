@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import sys
+import secrets
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -22,13 +22,17 @@ _QUIET = {
     # otherwise what Ray starts listens to the whole network, and runs what it is sent
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
 }
+# A secret of this process, so that no other user of the machine can send work to what it starts. Without one Ray would
+# write one into the user's home folder, and leave it there.
+_SECRET = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
 
 def import_ray() -> Any:
     """Ray, which tells nobody that it is used."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        return importlib.import_module("ray")
+        with _quiet():
+            return importlib.import_module("ray")
     except ImportError as error:
         raise MissingExtraError(
             "Learning on several workers needs Ray. Install it with: pip install 'gddsg[ray]'; or leave --engine out."
@@ -44,15 +48,13 @@ def ray_session(address: str | None) -> Iterator[Any]:
     address : str or None
         Of a cluster. Without one, the Ray that this program runs already, or else one for this machine alone.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if address is not None:
-            ray = import_ray()
-            with _joined(ray, address):
-                yield ray
-        else:
-            with _started() as ray:
-                yield ray
+    if address is not None:
+        ray = import_ray()
+        with _joined(ray, address):
+            yield ray
+    else:
+        with _started() as ray:
+            yield ray
 
 
 @contextlib.contextmanager
@@ -61,7 +63,8 @@ def _joined(ray: Any, address: str) -> Iterator[None]:
         yield
         return
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
+        with _quiet():
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
@@ -71,15 +74,15 @@ def _joined(ray: Any, address: str) -> Iterator[None]:
     try:
         yield
     finally:
-        ray.shutdown()
+        with _quiet():
+            ray.shutdown()
 
 
 @contextlib.contextmanager
 def _started() -> Iterator[Any]:
-    loaded = "ray" in sys.modules
-    before = {name: os.environ.get(name) for name in _QUIET}
-    if not loaded:
-        os.environ.update(_QUIET)
+    wanted = _QUIET | ({} if any(name.startswith("RAY_AUTH_") for name in os.environ) else _SECRET)
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
     try:
         ray = import_ray()
         if ray.is_initialized():
@@ -87,21 +90,31 @@ def _started() -> Iterator[Any]:
             return
         with working_folder() as folder:
             place = {"_temp_dir": str(folder)} if len(str(folder)) <= _LONGEST_FOLDER else {}
-            ray.init(
-                address="local",
-                num_cpus=available_cores(),
-                object_store_memory=_OBJECT_STORE_BYTES,
-                include_dashboard=False,
-                log_to_driver=False,
-                configure_logging=False,
-                logging_level="ERROR",
-                _node_ip_address="127.0.0.1",
-                **place,
-            )
+            with _quiet():
+                ray.init(
+                    address="local",
+                    num_cpus=available_cores(),
+                    object_store_memory=_OBJECT_STORE_BYTES,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    configure_logging=False,
+                    logging_level="ERROR",
+                    _node_ip_address="127.0.0.1",
+                    **place,
+                )
             try:
                 yield ray
             finally:
-                ray.shutdown()
+                with _quiet():
+                    ray.shutdown()
     finally:
         for name, value in before.items():
             os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Ray warns of what is deprecated in itself, which is nothing to our user."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
