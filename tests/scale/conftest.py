@@ -1,5 +1,6 @@
 """One Ray for all tests of this folder; they are in one group, so that one process has it."""
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -26,7 +27,8 @@ def worker_paths():
 
 @pytest.fixture(scope="session")
 def running_ray(worker_paths):
-    pytest.importorskip("ray")
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("ray is not installed")
     from gddsg.scale.session import ray_session
 
     with ray_session(None) as ray:

@@ -126,9 +126,9 @@ def _refuse_without_ray(**options: Any) -> None:
 def _learn_on_ray(
     model: Path, sources: list[str], columns: tuple[str | None, str | None], **options: Any
 ) -> LearnReport:
-    from gddsg.scale.session import import_ray
+    from gddsg.scale.session import require_ray
 
-    import_ray()  # before anything else is looked at
+    require_ray()  # before anything else is looked at
     from gddsg.scale import learn as learn_on_ray
     from gddsg.scale.sources import Columns
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
+import importlib.util
 import os
 import secrets
+import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -25,18 +26,23 @@ _QUIET = {
 # A secret of this process, so that no other user of the machine can send work to what it starts. Without one Ray would
 # write one into the user's home folder, and leave it there.
 _SECRET = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+_imported_with: dict[str, str] = {}
 
 
-def import_ray() -> Any:
-    """Ray, which tells nobody that it is used."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        with _quiet():
-            return importlib.import_module("ray")
-    except ImportError as error:
+def require_ray() -> None:
+    """An error that helps where Ray is not installed; it is not imported yet."""
+    if importlib.util.find_spec("ray") is None:
         raise MissingExtraError(
             "Learning on several workers needs Ray. Install it with: pip install 'gddsg[ray]'; or leave --engine out."
-        ) from error
+        )
+
+
+def _import_ray() -> Any:
+    """Ray, which tells nobody that it is used."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    require_ray()
+    with _quiet():
+        return importlib.import_module("ray")
 
 
 @contextlib.contextmanager
@@ -49,7 +55,7 @@ def ray_session(address: str | None) -> Iterator[Any]:
         Of a cluster. Without one, the Ray that this program runs already, or else one for this machine alone.
     """
     if address is not None:
-        ray = import_ray()
+        ray = _import_ray()
         with _joined(ray, address):
             yield ray
     else:
@@ -65,7 +71,7 @@ def _joined(ray: Any, address: str) -> Iterator[None]:
     try:
         with _quiet():
             ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+    except (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
             f"There is no Ray cluster at {address!r} ({reason}). Start one with ray start --head, and give the address "
@@ -80,11 +86,11 @@ def _joined(ray: Any, address: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _started() -> Iterator[Any]:
-    wanted = _QUIET | ({} if any(name.startswith("RAY_AUTH_") for name in os.environ) else _SECRET)
+    wanted = _environment()
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
-        ray = import_ray()
+        ray = _import_ray()
         if ray.is_initialized():
             yield ray
             return
@@ -110,6 +116,16 @@ def _started() -> Iterator[Any]:
     finally:
         for name, value in before.items():
             os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+
+
+def _environment() -> dict[str, str]:
+    """What Ray reads when it is imported. Where the program has done that already, it is too late."""
+    if "ray" in sys.modules and not _imported_with:
+        return {}
+    if not _imported_with:
+        given = any(name.startswith("RAY_AUTH_") for name in os.environ)  # somebody has decided for himself
+        _imported_with.update(_QUIET, **({} if given else _SECRET))
+    return dict(_imported_with)
 
 
 @contextlib.contextmanager
