@@ -9,7 +9,12 @@ from gddsg import scale
 from gddsg.scale import Sizes
 
 
-def main(model, folder, address=None, progress=lambda done, total: print(done, flush=True)):
+def tell(done, total):
+    sys.stdout.write(f"{done}\n")
+    sys.stdout.flush()
+
+
+def main(model, folder, address=None, progress=tell):
     return scale.learn(
         model,
         folder,

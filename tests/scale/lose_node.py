@@ -28,5 +28,5 @@ if __name__ == "__main__":
                 cluster.remove_node(other, allow_graceful=False)
 
         report = main(*sys.argv[1:], address=cluster.address, progress=lose_one)
-        print(len(lost), sum(report.learnt.values()), flush=True)
         cluster.shutdown()
+        sys.stdout.write(f"lost {len(lost)}, learnt {sum(report.learnt.values())}\n")
