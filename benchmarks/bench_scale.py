@@ -18,12 +18,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -122,12 +122,18 @@ def memory(work: Path, rows: int) -> dict[str, Any]:
 
 
 def write_features(path: Path, n: int) -> None:
-    """Rows of some classes, one class after the other."""
+    """Rows of some classes, one class after the other, written piece by piece."""
     random = np.random.default_rng(0)
     labels = np.arange(n) * CLASSES // n
-    rows = random.random((n, DIM), dtype=np.float32) + labels[:, None].astype(np.float32) / CLASSES
-    names = np.array([f"class {number:02}" for number in range(CLASSES)])
-    np.savez(path, train_features=rows, train_labels=labels, classes=names)
+    with zipfile.ZipFile(path, "w") as archive:
+        with archive.open("train_features.npy", "w", force_zip64=True) as file:
+            np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (n, DIM)})
+            for some in np.array_split(labels, max(n // 4096, 1)):
+                rows = random.random((len(some), DIM), dtype=np.float32) + some[:, None].astype(np.float32) / CLASSES
+                file.write(rows.tobytes())
+        for name, array in (("train_labels", labels), ("classes", [f"class {number:02}" for number in range(CLASSES)])):
+            with archive.open(f"{name}.npy", "w") as file:
+                np.lib.format.write_array(file, np.array(array))
 
 
 def apart(*arguments: object) -> dict[str, Any]:
@@ -184,7 +190,9 @@ def learn_features(path: str, model: str) -> dict[str, float]:
     from gddsg import scale
 
     scale.learn(model, path, workers=2)
-    return {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    # not getrusage, which on Linux counts what the process had before it became this program
+    (peak,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return {"megabytes": round(int(peak.split()[1]) / 1024, 1)}
 
 
 ONE = {"local": learn_locally, "ray": learn_on_ray, "features": learn_features}
