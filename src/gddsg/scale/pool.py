@@ -75,7 +75,11 @@ class Pool:
         self._task = ray.put(task)
         # a job is done again by us, and not by Ray, see above
         self._kind = ray.remote(num_cpus=cpus, num_gpus=gpus, max_restarts=0, max_task_retries=0)(_Actor)
-        self._actors = [self._new() for _ in range(workers)]
+        self._actors: list[Any] = []
+        self._starting: dict[Any, Any] = {}  # what has no core yet may never get one, and is given nothing to do
+        self._failed_starts = 0
+        for _ in range(workers):
+            self._start()
 
     def run(self, jobs: Iterator[Job]) -> Iterator[Done]:
         """What comes of jobs, as it comes; they are taken as there is somebody to do them.
@@ -87,9 +91,12 @@ class Pool:
         """
         while True:
             self._fill(jobs)
-            if not self._running:
+            if not self._running and not self._more(jobs):
                 return
-            ready, _ = self._ray.wait(list(self._running), num_returns=1)
+            ready, _ = self._ray.wait([*self._running, *self._starting], num_returns=1)
+            if ready[0] in self._starting:
+                self._has_started(ready[0])
+                continue
             job, actor, result = self._running.pop(ready[0])
             try:
                 yield Done(job, self._ray.get(ready[0]), result)
@@ -110,7 +117,7 @@ class Pool:
 
     def close(self) -> None:
         """End the actors."""
-        for actor in self._actors:
+        for actor in (*self._actors, *self._starting.values()):
             self._ray.kill(actor)
 
     def _fill(self, jobs: Iterator[Job]) -> None:
@@ -120,6 +127,12 @@ class Pool:
                 if job is not None:
                     summary, result = actor.work.options(num_returns=2).remote(job.method, job.argument)
                     self._running[summary] = job, actor, result
+
+    def _more(self, jobs: Iterator[Job]) -> bool:
+        job = self._next(jobs)
+        if job is not None:
+            self._urgent.appendleft(job)
+        return job is not None
 
     def _next(self, jobs: Iterator[Job]) -> Job | None:
         return self._urgent.popleft() if self._urgent else next(jobs, None)
@@ -150,13 +163,29 @@ class Pool:
             self.first(*jobs)
 
     def _replace(self, actor: Any) -> None:
-        for place, one in enumerate(self._actors):
-            if one is actor:
-                self._ray.kill(actor)  # it may live and only be out of reach
-                self._actors[place] = self._new()
+        if any(one is actor for one in self._actors):  # of its jobs each tells that it has died
+            self._actors = [one for one in self._actors if one is not actor]
+            self._ray.kill(actor)  # it may live and only be out of reach
+            self._start()
 
-    def _new(self) -> Any:
-        return self._kind.remote(self._task, self._cores)
+    def _start(self) -> None:
+        actor = self._kind.remote(self._task, self._cores)
+        self._starting[actor.work.options(num_returns=2).remote("pid", None)[0]] = actor
+
+    def _has_started(self, sign: Any) -> None:
+        actor = self._starting.pop(sign)
+        try:
+            self._ray.get(sign)
+        except self._ray.exceptions.RayError as error:
+            self._failed_starts += 1
+            if self._failed_starts >= _MOST_TRIES * self.workers:
+                raise DataError(
+                    f"Workers cannot be started ({_last_line(error)}). Install the same version of this package on "
+                    "all machines, and look at their memory."
+                ) from error
+            self._start()
+        else:
+            self._actors.append(actor)
 
 
 def _last_line(error: Exception) -> str:
