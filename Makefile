@@ -16,7 +16,7 @@ BACKBONE     ?= hybrid-vit
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint slow attack kill-serve fuzz-serve bench-serve bench bench-photos bench-copies bench-quality bench-training figures theory clean
+.PHONY: help demo test lint slow attack kill-serve fuzz-serve bench-serve bench bench-photos bench-copies bench-quality bench-training bench-scale figures theory clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,7 +25,7 @@ demo: $(STAMP)  ## learn letters, digits and Greek in two opposite orders, draw 
 	$(BIN)/gddsg demo --folder demo
 
 test: lint  ## linters, types, import direction, then every test not marked slow
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto $(PYTEST_FLAGS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadgroup $(PYTEST_FLAGS)
 
 lint: $(STAMP)  ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
@@ -68,6 +68,9 @@ bench-quality: $(STAMP)  ## measure fast, good and best on PHOTOS="folder ..."; 
 
 bench-training: $(STAMP)  ## measure the training loop beside a bare one on the first of PHOTOS="folder ..."
 	$(BIN)/python benchmarks/bench_training.py $(firstword $(PHOTOS)) --backbone $(BACKBONE)
+
+bench-scale: $(STAMP)  ## measure learning on Ray beside the local engine on the first of PHOTOS="folder ..."; leave the machine alone
+	$(BIN)/python benchmarks/bench_scale.py $(firstword $(PHOTOS)) --out benchmarks/records/scale.json
 
 clean:  ## remove the environment, the caches and built packages
 	rm -rf .venv build dist demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -18,6 +18,7 @@ Array = np.ndarray[Any, np.dtype[np.float32]]
 
 _INPUTS_AT_ONCE = 64
 _INPUT_BYTES_AT_ONCE = 200_000_000
+_share = [2**31]  # cores of this process
 
 
 class Preparation(Protocol):
@@ -190,5 +191,17 @@ def images_at_once(preprocess: Preprocess) -> int:
 
 
 def available_cores() -> int:
-    """Cores this process may use, which in a container are fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores this process may use, which in a container, or beside other workers, are fewer than the machine has."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, *_share)
+
+
+def share_cores(cores: int) -> None:
+    """Have this process use no more than so many cores from now on, since others work beside it.
+
+    Parameters
+    ----------
+    cores : int
+        Its share, from 1.
+    """
+    _share[:] = [max(cores, 1)]

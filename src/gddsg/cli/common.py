@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -85,23 +86,28 @@ def open_classifier(
     from gddsg.backbones.feature_cache import FeatureCache
     from gddsg.photos import PhotoClassifier
 
-    def on_wait() -> None:
-        err.print(f"Another process is changing {path}; waiting for it …")
-
-    def ask(name: str) -> bool:
-        if not (sys.stdin.isatty() and err.is_terminal):
-            return False
-        err.print(
-            f"{path} asks for the backbone {name}, which is not part of this package: it would be loaded from a folder "
-            "or a hub of that name. Say yes if you trust who made the file."
-        )
-        return typer.confirm("Use this backbone?", err=True)
-
     with FeatureCache() as features:
         chosen = None if quality is None else quality.value
+        on_wait, ask = partial(say_whom_we_wait_for, path), partial(ask_for_trust, path)
         yield PhotoClassifier(path, backbone, device, features, settings, on_wait, ask, chosen)
         if features.trouble:
             err.print(Text("Features are not kept:", style="yellow"), features.trouble)
+
+
+def say_whom_we_wait_for(path: Path) -> None:
+    """Another process has its turn."""
+    err.print(f"Another process is changing {path}; waiting for it …")
+
+
+def ask_for_trust(path: Path, name: str) -> bool:
+    """Whether the user agrees to a backbone from outside that a model file names."""
+    if not (sys.stdin.isatty() and err.is_terminal):
+        return False
+    err.print(
+        f"{path} asks for the backbone {name}, which is not part of this package: it would be loaded from a folder "
+        "or a hub of that name. Say yes if you trust who made the file."
+    )
+    return typer.confirm("Use this backbone?", err=True)
 
 
 @contextmanager

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,25 +14,43 @@ from gddsg.cli.common import (
     SHOWN,
     CaseSensitive,
     Device,
-    Folders,
     ModelFile,
     Quality,
     Strict,
     TrustedBackbone,
     app,
+    ask_for_trust,
     embedding,
     open_classifier,
     print_skipped,
+    say_whom_we_wait_for,
 )
-from gddsg.cli.console import AsJson, counted, out, print_json
+from gddsg.cli.console import AsJson, counted, out, print_json, progress_bar
 from gddsg.cli.streams import work_is_done
 from gddsg.wording import joined
+
+if TYPE_CHECKING:  # heavy: imported by the commands that need it
+    from gddsg.photos import LearnReport
+
+
+class Engine(StrEnum):
+    """What does the work of learning."""
+
+    LOCAL = "local"
+    RAY = "ray"
 
 
 @app.command(epilog="Examples:  gddsg learn pets.gddsg photos/   ·   gddsg learn pets.gddsg photos/cat photos/dog")
 def learn(
     model: ModelFile,
-    folders: Folders,
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="Folders of photos, one class a folder; or lists, path,label.csv. With --engine ray also Parquet "
+            "files, tar shards and feature files (.npz), here or at addresses such as s3://.",
+            metavar="FOLDER...",
+        ),
+    ],
     backbone: Annotated[
         str | None,
         typer.Option(
@@ -48,6 +68,19 @@ def learn(
     projection_dim: Annotated[
         int | None, typer.Option(help="For a new model: M, width of the projection; 0: no heads.")
     ] = None,
+    engine: Annotated[Engine, typer.Option(help="Who works: this program, or workers on Ray.")] = Engine.LOCAL,
+    address: Annotated[
+        str | None, typer.Option(help="Of a Ray cluster, with --engine ray; this machine alone unless named.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="With --engine ray: how many; one a machine or GPU unless named.", min=1)
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="With --engine ray: column of Parquet files with images or features.")
+    ] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="With --engine ray: column of Parquet files with labels.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn photos: new classes, or more photos of known ones. Safe to repeat: known photos are skipped.
@@ -55,15 +88,69 @@ def learn(
     FOLDER holds one folder a class, or the photos of one class, or train/ and test/ (then train/ is learnt).
     """
     settings = {} if projection_dim is None else {"projection_dim": projection_dim}
-    with (
-        open_classifier(model, backbone, device, settings, quality) as classifier,
-        embedding(classifier, "Learning") as progress,
-    ):
-        report = classifier.learn(*folders, strict=strict, case_sensitive=case_sensitive, progress=progress)
+    if engine is Engine.RAY:
+        report = _learn_on_ray(
+            model,
+            sources,
+            address=address,
+            workers=workers,
+            columns=(column, label_column),
+            backbone=backbone,
+            quality=None if quality is None else quality.value,
+            device=device,
+            settings=settings,
+            strict=strict,
+            case_sensitive=case_sensitive,
+        )
+    else:
+        _refuse_without_ray(address=address, workers=workers, column=column, label_column=label_column)
+        with (
+            open_classifier(model, backbone, device, settings, quality) as classifier,
+            embedding(classifier, "Learning") as progress,
+        ):
+            report = classifier.learn(*sources, strict=strict, case_sensitive=case_sensitive, progress=progress)
     work_is_done()
     if as_json:
         print_json(asdict(report))
-        return
+    else:
+        _print_learnt(report)
+
+
+def _refuse_without_ray(**options: Any) -> None:
+    """Options that the engine of this program knows nothing of."""
+    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
+    if given:
+        raise typer.BadParameter(
+            f"{joined(given, len(given))} goes with --engine ray alone. Add that, or leave it out."
+        )
+
+
+def _learn_on_ray(
+    model: Path, sources: list[str], columns: tuple[str | None, str | None], **options: Any
+) -> LearnReport:
+    from gddsg.scale.session import require_ray
+
+    require_ray()  # before anything else is looked at
+    from gddsg.scale import learn as learn_on_ray
+    from gddsg.scale.sources import Columns
+
+    with progress_bar("Looking at the sources") as update:
+
+        def tell(done: int, total: int) -> None:
+            update(done, total if done < total else None, "Embedding" if done < total else "Learning")
+
+        return learn_on_ray(
+            model,
+            *sources,
+            columns=Columns(*columns),
+            progress=None if update is None else tell,
+            on_wait=partial(say_whom_we_wait_for, model),
+            ask=partial(ask_for_trust, model),
+            **options,
+        )
+
+
+def _print_learnt(report: LearnReport) -> None:
     total = sum(report.learnt.values())
     new = f", {len(report.new_classes)} of them new" if report.new_classes else ""
     learnt = (

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from gddsg.core.model import Model
     from gddsg.store.answers import Answers
 
+Loader = Callable[[str, str | None], Backbone]
+"""From the name of a backbone and a device, None for the best there is, to the backbone."""
+
 _LONGEST_IDENTITY = 1100
 
 
@@ -49,6 +52,8 @@ class ModelBackbone:
         None where there is nobody to ask.
     quality : {"fast", "good", "best"} or None
         By which a new model gets its backbone, where none is wanted by name.
+    load : callable
+        Gives the backbone of a name on a device; :func:`gddsg.backbones.load_backbone` unless given.
     """
 
     def __init__(
@@ -58,6 +63,7 @@ class ModelBackbone:
         device: str | None,
         ask: Callable[[str], bool] | None = None,
         quality: str | None = None,
+        load: Loader = load_backbone,
     ) -> None:
         check_quality(quality, wanted)
         if device is not None:
@@ -65,7 +71,7 @@ class ModelBackbone:
         if wanted is not None:
             resolve_name(wanted)
         self._path, self._wanted, self._device, self._ask = path, wanted, device, ask
-        self._quality = quality
+        self._quality, self._load_backbone = quality, load
         self._agreed: str | None = None
         self._loaded: dict[str, Once[Backbone]] = {}  # by name
 
@@ -244,7 +250,7 @@ class ModelBackbone:
         full = spell_out(name)
 
         def load() -> Backbone:
-            backbone = load_backbone(full, self._device)
+            backbone = self._load_backbone(full, self._device)
             trust(full)
             return backbone
 

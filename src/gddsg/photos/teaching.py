@@ -9,14 +9,15 @@ from typing import Any
 
 from gddsg.backbones.base import Array
 from gddsg.backbones.feature_cache import FeatureCache
-from gddsg.core.model import Model, Settings
+from gddsg.core.model import Model
 from gddsg.core.once import Lazy
 from gddsg.data.dataset import PhotoListing, clean_label
 from gddsg.data.image_folder import unlabelled_photos
 from gddsg.data.photo import Photo, content_key, identify_sample
-from gddsg.errors import DataError, InputError
+from gddsg.errors import DataError
 from gddsg.photos.correcting import AllBut, correct_model, find_class, list_samples, refuse_missing
 from gddsg.photos.embedding import EmbeddedPhotos
+from gddsg.photos.first_model import FirstModel
 from gddsg.photos.learning import check_labels, grow_model, report_learning
 from gddsg.photos.model_backbone import ModelBackbone, no_model
 from gddsg.photos.naming import refuse_new_name
@@ -46,7 +47,8 @@ class Teacher:
     def __init__(
         self, file: SharedModel, backbone: ModelBackbone, cache: FeatureCache, settings: dict[str, Any]
     ) -> None:
-        self._file, self._backbone, self._cache, self._settings = file, backbone, cache, settings
+        self._file, self._backbone, self._cache = file, backbone, cache
+        self._first = FirstModel(file.path, backbone, settings)
 
     # ---------------------------------------------------------------- learning
 
@@ -63,8 +65,8 @@ class Teacher:
         self, listing: PhotoListing, strict: bool, case_sensitive: bool, progress: Progress | None
     ) -> LearnReport | None:
         """Learn what is new; None if photos that were known, hence not embedded, are so no more."""
-        new = Lazy(lambda: self._new_model(listing))
-        model = self._begin(self._file.read(), new)
+        new = Lazy(lambda: self._first.new(listing.photos))
+        model = self._first.or_successor(self._file.read(), new)
         check_labels(listing.photos, model, case_sensitive)  # before the long work, and again after it
         # embedding takes long and needs no lock; what it finds is kept in the cache even if it is interrupted
         embedded = self._backbone.embed(listing, model, self._cache, progress, known=model.label_samples())
@@ -77,7 +79,7 @@ class Teacher:
 
         def grow(now: Model | None) -> Model | None:
             nonlocal after
-            current = self._begin(now, new)
+            current = self._first.or_successor(now, new)
             self._backbone.require_same(current, model.settings.backbone)
             check_labels(listing.photos, current, case_sensitive)
             found = _sort(embedded, current, strict)
@@ -86,31 +88,9 @@ class Teacher:
             after = grow_model(current, embedded, found)
             return after
 
-        before = self._begin(self._file.change(grow), new)
+        before = self._first.or_successor(self._file.change(grow), new)
         found = _sort(embedded, before, strict)
         return None if found.without_features else report_learning(before, after, embedded, found)
-
-    def _begin(self, model: Model | None, new: Lazy[Model]) -> Model:
-        """The model in the file, or an empty one to begin with; either goes with the backbone."""
-        if model is None:
-            return new()
-        self._refuse_other_settings(model)
-        return model.of_backbone(self._backbone.identify(model))
-
-    def _refuse_other_settings(self, model: Model) -> None:
-        """Settings are chosen for a new model; who asks for others later would not get them."""
-        for name, wanted in self._settings.items():
-            found = getattr(model.settings, name, None)
-            if found != wanted:
-                raise InputError(
-                    f"{self._file.path} was made with {name}={found!r}, and {name}={wanted!r} was asked for. That "
-                    "cannot be changed later: leave it out, or learn into a new model file."
-                )
-
-    def _new_model(self, listing: PhotoListing) -> Model:
-        settings = Settings(**self._settings, backbone=self._backbone.load_new(listing.photos).identity)
-        settings.check()
-        return Model(settings)
 
     # ---------------------------------------------------------------- other changes
 
