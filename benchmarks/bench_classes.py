@@ -1,4 +1,4 @@
-"""A model of very many classes: size, loading, answers, a new class, forgetting, memory, and what the first look misses.
+"""A model of very many classes: size, loading, answers, changes, memory, and what the first look misses.
 
     python benchmarks/bench_classes.py --classes 100000 --out benchmarks/records/classes.json
 
@@ -26,13 +26,14 @@ from numpy.typing import NDArray
 from gddsg.bench.revision import code_revision
 from gddsg.core.class_card import ClassCard
 from gddsg.core.coded_rows import CodedRows
-from gddsg.core.large_predictor import LargePredictor
+from gddsg.core.large_predictor import CLOSE_CLASSES, CLOSE_LOG_ODDS, LargePredictor
 from gddsg.core.model import Model, Settings
 from gddsg.core.moments import CodedMoments
+from gddsg.core.shortlist import LISTED_CLASSES, pick
 from gddsg.files import replace_file
 from gddsg.store import SharedModel, read_model
 
-DIM, SAMPLES, FAMILY, AT_ONCE = 1280, 20, 20, 10_000
+DIM, SAMPLES, FAMILY, STEPS = 1280, 20, 20, (20_000, 80_000)
 SETTINGS = Settings(projection_dim=0)
 
 
@@ -84,11 +85,13 @@ def name(number: int) -> str:
 
 
 def learn(path: Path, drawn: Drawn, classes: int) -> list[dict[str, float]]:
-    """Build the file, so many classes at a time."""
-    steps, shared = [], SharedModel(path)
-    for start in range(0, classes, AT_ONCE):
+    """Build the file in two steps."""
+    steps: list[dict[str, float]] = []
+    shared, start = SharedModel(path), 0
+    for step in STEPS:
         begun = time.perf_counter()
-        cards = {name(number): drawn.card(number) for number in range(start, min(start + AT_ONCE, classes))}
+        numbers = range(start, start := min(start + step, classes))
+        cards = {name(number): drawn.card(number) for number in numbers}
         shared.change(lambda model, cards=cards: (model or Model(SETTINGS)).plus(cards))
         steps.append({"classes": len(shared.read().labels), "seconds": round(time.perf_counter() - begun, 1)})
         print(steps[-1], flush=True)
@@ -129,9 +132,6 @@ def missed(predictor: LargePredictor, rows: NDArray[np.float32]) -> dict[str, fl
     for start in range(0, len(rows), 50):
         whitened = predictor._whitened(rows[start : start + 50])
         exact = whitened.astype(np.float32) @ predictor.class_means.T - predictor.class_biases.astype(np.float32)
-        from gddsg.core.large_predictor import CLOSE_CLASSES, CLOSE_LOG_ODDS
-        from gddsg.core.shortlist import LISTED_CLASSES, pick
-
         near = predictor._leading(exact, CLOSE_CLASSES, CLOSE_LOG_ODDS / predictor.temperature)
         near[np.arange(len(exact)), exact.argmax(1)] = True
         listed = np.zeros_like(near)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gddsg.core.class_card import ClassCard
-from gddsg.core.similarity_graph import SimilarityGraph, similarity_graph
+from gddsg.core.similarity_graph import SimilarityGraph, similar_pairs, similarity_graph
 
 RANK = 32
 
@@ -156,3 +156,18 @@ def test_the_graph_goes_to_networkx_with_its_numbers():
     theirs = graph.to_networkx()
     assert dict(theirs.nodes(data="radius")) == {"a": 0.0, "b": 0.0, "c": 0.5}
     assert list(theirs.edges(data="distance")) == [("a", "b", 1.0), ("a", "c", 0.25)]
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+@pytest.mark.parametrize("rows_at_once", [5, 256])
+def test_the_graph_without_a_table_of_all_pairs_is_the_same(distance, rows_at_once, monkeypatch):
+    monkeypatch.setattr("gddsg.core.similarity_graph._ROWS_AT_ONCE", rows_at_once)
+    cards = {label: card(features) for label, features in clusters().items()}
+    cards |= {50: cards[0], 51: card(normal(1, 8))}  # a class twice, and one of a single sample
+    graph, pairs = similarity_graph(cards, distance), similar_pairs(cards, distance)
+    found = torch.zeros_like(graph.adjacency)
+    rows, columns = pairs.tocoo().coords
+    found[rows, columns] = True
+    assert 0 < len(rows) < len(cards) ** 2
+    assert torch.equal(found, graph.adjacency)
+    torch.testing.assert_close(torch.from_numpy(pairs.toarray()), graph.distances * graph.adjacency)

@@ -202,7 +202,7 @@ def ids_of(place):
 
 def test_every_damaged_row_is_found(path):
     names = [name for name in read_rows(path)[1] if not name.startswith("gddsg:block")]
-    for name in random.Random(0).sample(names, 8) + ["gddsg:index"]:
+    for name in [*random.Random(0).sample(names, 8), "gddsg:index"]:
         with sqlite3.connect(path) as connection:
             (body,) = connection.execute("SELECT body FROM cards WHERE name = ?", (name,)).fetchone()
             middle = len(body) // 2

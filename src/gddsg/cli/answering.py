@@ -261,10 +261,21 @@ def _class_cells(row: dict[str, Any]) -> tuple[object, ...]:
     distance = "" if row["distance"] is None else f"{row['distance']:.3f}"
     copies = row["samples"] - row["distinct"]
     samples = f"{row['samples']} ({counted(copies, 'near copy', 'near copies')})" if copies else row["samples"]
-    return row["label"], samples, row["group"], row["closest"] or "", distance, row["look_alikes"]
+    return (
+        row["label"],
+        samples,
+        row["group"],
+        row["closest"] or "",
+        distance,
+        "" if row["look_alikes"] is None else row["look_alikes"],
+    )
 
 
 def _class_rows(model: Model) -> list[dict[str, Any]]:
+    if model.derived.large:  # who looks like whom takes a table of all pairs
+        unasked = {"group": 0, "closest": None, "distance": None, "look_alikes": None}
+        cards = model.cards.items()
+        return [{"label": k, "samples": card.count, "distinct": card.distinct, **unasked} for k, card in cards]
     graph = model.graph
     group_of = {label: g for g, group in enumerate(model.groups) for label in group}
     rows = []

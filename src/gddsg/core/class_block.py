@@ -95,8 +95,9 @@ def _entry(block: ClassBlock, i: int) -> Entry:
 def _compute(metric: Metric, leading: Leading, card: ClassCard) -> Entry:
     """One class by itself, so that its rounding depends on no other."""
     part = moments_in(metric, card)
-    mean = metric.whiten(part.mean[None]).float().numpy()
-    weight = scatter_weight(metric, part)
-    own = OwnScatter.of(part.factor, weight, metric.quick_whitener.numpy(), ready=False)
+    # one product for mean and factor: the whitener is far larger than they are, and reading it takes the time
+    vectors = np.concatenate([part.mean.float().numpy()[None], part.factor.floats()])
+    mean, rows = np.split(vectors @ metric.quick_whitener.numpy(), [1])
+    own = OwnScatter.of_whitened(part.factor, rows, scatter_weight(metric, part), ready=False)
     inner = np.ascontiguousarray(own.inner)  # as from a file, where products round alike
     return mean[0], leading.places(mean)[0], metric.effective_dim / card.count, inner, own.log_det

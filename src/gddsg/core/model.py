@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -122,6 +123,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 _LONGEST_BACKBONE = 4096  # letters of its name, which may be the path of a folder
 _ASKED_ABOUT = 64  # classes: enough to find a decomposition that failed, and no burden for a model of thousands
+_LARGE_ASKED_ABOUT = 8  # each of these takes milliseconds
 _UNSOUND = (
     "The model that would come of this cannot predict{}. Nothing was changed. Look at the features of its classes: "
     "they may be damaged, or of sizes that do not go together."
@@ -278,12 +280,20 @@ class Model:
         """The model as if it had never learnt the class (with canonical groups); nothing derived from it is kept."""
         self._require(label)
         kept = {k: card for k, card in self.cards.items() if k != label}
-        return Model(self.settings, kept, without(self.arrival_groups, label))
+        return Model(self.settings, kept, without(self.arrival_groups, label), self._of_other_classes())
+
+    def _of_other_classes(self) -> Derived | None:
+        """What a successor without one of the cards may start from.
+
+        Small models derive all anew, which is quick and beyond doubt. Large ones take over what goes by the hashes of
+        its cards, the forgotten one not among them.
+        """
+        return self.derived if self.derived.large else None
 
     def relearnt(self, label: Label, card: ClassCard) -> Model:
         """The model as if it had learnt the class from other samples; nothing derived from the old card is kept."""
         self._require(label)
-        return Model(self.settings, {**self.cards, label: card}, self.arrival_groups)
+        return Model(self.settings, {**self.cards, label: card}, self.arrival_groups, self._of_other_classes())
 
     def renamed(self, old: Label, new: Label) -> Model:
         """The model with another name for a class; nothing else changes."""
@@ -356,6 +366,12 @@ class Model:
     def graph(self) -> SimilarityGraph:
         """The graph of similar classes."""
         self._require_classes()
+        if self.derived.large:
+            raise InputError(
+                f"This model has {len(self.cards)} classes, and a table of all pairs would take "
+                f"{len(self.cards) ** 2 * 8 / 1e9:.0f} GB. Ask for similar_pairs(model.cards) of "
+                "gddsg.core.similarity_graph, which has no such table."
+            )
         return self.derived.graph(self.labels)
 
     @property
@@ -393,7 +409,8 @@ class Model:
         """
         if not self.cards:
             return
-        some = [card.centroid for card in by_content(self.cards).values()][:_ASKED_ABOUT]
+        asked = _LARGE_ASKED_ABOUT if self.derived.large else _ASKED_ABOUT
+        some = [card.centroid for card in islice(by_content(self.cards).values(), asked)]
         features = torch.stack(some).float().numpy()
         voteless = self.configured("evidence", self.settings.decision)  # voters may need what is not installed here
         try:

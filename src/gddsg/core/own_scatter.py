@@ -51,7 +51,11 @@ class OwnScatter:
         ready : bool
             Whether the directions are to be kept ready for use.
         """
-        rows = factor.floats() @ whitener  # F W, so that F T_0⁻¹ Fᵀ = rows rowsᵀ
+        return cls.of_whitened(factor, factor.floats() @ whitener, weight, ready)
+
+    @classmethod
+    def of_whitened(cls, factor: CodedRows, rows: NDArray[np.float32], weight: float, ready: bool) -> OwnScatter:
+        """The same from ``rows = F W``, so that ``F T_0⁻¹ Fᵀ = rows rowsᵀ``."""
         values, vectors = array_eigen((rows @ rows.T).astype(np.float64))
         values = weight * values.clip(min=0)
         inner = (np.sqrt(weight / (1 + values))[:, None] * vectors.T).astype(np.float32)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,8 +16,9 @@ from gddsg.core.transform import unit
 
 if TYPE_CHECKING:
     import networkx as nx
+    from scipy.sparse import csr_array
 
-_ROUNDING = 1e-12
+_ROUNDING, _ROWS_AT_ONCE = 1e-12, 256
 Distance = Literal["cosine", "euclidean"]
 
 
@@ -60,6 +62,54 @@ def similarity_graph(cards: Mapping[Label, ClassCard], distance: Distance = "cos
         return cosine_graph(tuple(cards), centroids, torch.stack([c.unit_sum.double() / c.count for c in ordered]))
     distances, radii = _euclidean(ordered, centroids)
     return _joined(tuple(cards), distances, radii, float(centroids.abs().max()))
+
+
+def similar_pairs(cards: Mapping[Label, ClassCard], distance: Distance = "cosine") -> csr_array:
+    """The same graph without a table of all pairs: distances ``(n_classes, n_classes)`` of similar classes alone.
+
+    Every pair is looked at, some hundred classes at a time, so that the time grows with the square of the number of
+    classes and the memory with the number of pairs found. A distance of zero is stored, too.
+
+    Parameters
+    ----------
+    cards : mapping of Label to ClassCard
+        The classes; a row and a column each, in their order.
+    distance : {"cosine", "euclidean"}
+        Between centroids.
+    """
+    from scipy.sparse import csr_array  # few programs ask, and all would wait for its import
+
+    vectors, radii, scale = _places(list(cards.values()), distance)
+    ends, columns, found = [0], [], []
+    for start in range(0, len(vectors), _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        apart = _apart(vectors[rows], vectors, distance)
+        similar = ~(apart > torch.maximum(radii[rows, None], radii[None, :]) + _ROUNDING * scale)
+        own = torch.arange(len(apart))
+        similar[own, own + start] = False
+        for row, near in zip(apart, similar, strict=True):
+            columns.append(near.nonzero()[:, 0].numpy())
+            found.append(row[near].clamp(min=0).numpy())
+            ends.append(ends[-1] + len(columns[-1]))
+    n = len(vectors)
+    return csr_array((np.concatenate(found), np.concatenate(columns), np.array(ends)), shape=(n, n))
+
+
+def _places(cards: list[ClassCard], distance: Distance) -> tuple[Tensor, Tensor, float]:
+    """Where classes are, how far their samples reach, and what rounding is measured by."""
+    read = [(card.centroid, card.unit_sum.double() / card.count, card.raw.energy / card.count) for card in cards]
+    centroids = torch.stack([centroid for centroid, _, _ in read])
+    if distance == "euclidean":
+        return centroids, torch.tensor([energy for _, _, energy in read]).double().sqrt(), float(centroids.abs().max())
+    directions = unit(centroids)
+    radii = 1 - (torch.stack([mean for _, mean, _ in read]) * directions).sum(1)
+    return directions, radii.clamp(min=0), 1.0
+
+
+def _apart(some: Tensor, every: Tensor, distance: Distance) -> Tensor:
+    if distance == "cosine":
+        return 1 - some @ every.T
+    return torch.cdist(some, every, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def cosine_graph(labels: tuple[Label, ...], centroids: Tensor, unit_means: Tensor) -> SimilarityGraph:
