@@ -27,7 +27,7 @@ from gddsg.working_folder import working_folder
 
 _RETRIES = 3  # of a job whose worker or node died; one that fails by itself is not tried again
 _OBJECT_STORE = 80 * 2**20  # bytes, about the least Ray takes: only records pass through it
-_LONGEST_FOLDER = 40  # letters: Ray puts sockets below it, whose paths may have no more than a hundred in all
+_LONGEST_FOLDER = 36  # letters: Ray puts sockets below it, whose paths may have no more than a hundred in all
 _PATIENCE = 5.0  # seconds for a cluster to answer; Ray itself would wait for minutes, and then end this process
 
 
@@ -96,7 +96,7 @@ def _start(ray: Any, folder: Path) -> None:
         log_to_driver=False,
         logging_level="ERROR",
         object_store_memory=_OBJECT_STORE,
-        _temp_dir=str(folder) if short else None,
+        _temp_dir=str(folder / "ray") if short else None,  # Ray opens it to everybody, which ours must not be
     )
 
 
