@@ -3,8 +3,9 @@
     python benchmarks/bench_privacy.py FEATURES [--out benchmarks/records/privacy.json] [--plot docs/privacy.png]
 
 FEATURES is a folder with ``cub200_efficientnet-lite0.npz`` and ``cifar100_efficientnet-lite0.npz``. Needs
-``pip install 'gddsg[privacy]'``. Clips are round numbers near the usual length of this backbone's features, which are
-about the same on all three data sets at hand; a place would take them from public photos.
+``pip install 'gddsg[privacy]'``. The clip is a round number near
+the median length of the features of these data sets, and the bound of distances to the centre was chosen on CUB-200: a
+place has to take both from public photos, so what is measured is a little too good.
 """
 
 from __future__ import annotations
@@ -202,12 +203,41 @@ def measured(data: FeatureDataset) -> dict[str, Any]:
     return found
 
 
+NAMES = {"cub200": "CUB-200", "cifar100": "CIFAR-100"}
+
+
+def accuracy_lines(record: dict[str, Any]) -> list[str]:
+    """The table of ``docs/privacy.md``: accuracy and its deviation over seeds, by epsilon."""
+    columns = [(name, sites) for name in record["datasets"] for sites in record["datasets"][name]["sites"]]
+    heads = [f"{NAMES[name]}, {sites} place{'s' * (sites != '1')}" for name, sites in columns]
+    lines = [f"| epsilon | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
+    for epsilon in EPSILONS:
+        cells = (record["datasets"][name]["sites"][sites][f"{epsilon:g}"] for name, sites in columns)
+        shown = " | ".join(f"{one['mean']:.1f} ± {one['deviation']:.1f}" for one in cells)
+        lines.append(f"| {_epsilon(epsilon)} | {shown} |")
+    return lines
+
+
+def ways_lines(record: dict[str, Any]) -> list[str]:
+    """The table of other ways, on one data set."""
+    found = record["datasets"][WAYS_ON]
+    ours = {f"{epsilon:g}": found["sites"]["1"][f"{epsilon:g}"] for epsilon in WAYS_AT}
+    lines = [f"| epsilon | {' | '.join(f'{epsilon:g}' for epsilon in WAYS_AT)} |", "|---|" + "---|" * len(WAYS_AT)]
+    for name, row in {"**these cards**": ours, **found["ways"]}.items():
+        lines.append(f"| {name} | {' | '.join(format(one['mean'], '.1f') for one in row.values())} |")
+    return lines
+
+
+def _epsilon(epsilon: float) -> str:
+    return f"{epsilon:g}" if epsilon < math.inf else "no noise"
+
+
 def plot(record: dict[str, Any], path: Path) -> None:
     """Accuracy against epsilon, one panel a data set."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 4), layout="constrained")
-    ticks = [f"{epsilon:g}" if epsilon < math.inf else "no noise" for epsilon in EPSILONS]
+    ticks = [_epsilon(epsilon) for epsilon in EPSILONS]
     for axes, (name, found) in zip(figure.subplots(1, 2), record["datasets"].items(), strict=True):
         for sites, curve in found["sites"].items():
             middle, error = ([one[key] for one in curve.values()] for key in ("mean", "deviation"))
