@@ -4,7 +4,7 @@
 
 FEATURES is a folder with ``cub200_efficientnet-lite0.npz`` and ``cifar100_efficientnet-lite0.npz``. Needs
 ``pip install 'gddsg[privacy]'``. The clip is a round number near
-the median length of the features of these data sets, and the bound of distances to the centre was chosen on CUB-200: a
+the median length of the features of CUB-200 (those of CIFAR-100 are longer, so most are shortened), and the bound of distances to the centre was chosen on CUB-200: a
 place has to take both from public photos, so what is measured is a little too good.
 """
 
