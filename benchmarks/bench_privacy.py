@@ -3,9 +3,9 @@
     python benchmarks/bench_privacy.py FEATURES [--out benchmarks/records/privacy.json] [--plot docs/privacy.png]
 
 FEATURES is a folder with ``cub200_efficientnet-lite0.npz`` and ``cifar100_efficientnet-lite0.npz``. Needs
-``pip install 'gddsg[privacy]'``. The clip is a round number near
-the median length of the features of CUB-200 (those of CIFAR-100 are longer, so most are shortened), and the bound of distances to the centre was chosen on CUB-200: a
-place has to take both from public photos, so what is measured is a little too good.
+``pip install 'gddsg[privacy]'``. The clip is a round number near the median length of the features of CUB-200 (those of
+CIFAR-100 are longer, so most are shortened), and the bound of distances to the centre was chosen on CUB-200: a place
+has to take both from public photos, so what is measured is a little too good.
 """
 
 from __future__ import annotations
