@@ -276,3 +276,20 @@ def test_the_page_on_photos_shows_what_near_copies_did():
     shares = [f"{record['in_batches']['same_labels']:.1f} %" for record in records]
     assert f"and {shares[0]} (CUB-200) and {shares[1]} (CIFAR-100) of the" in page
     assert all(record["in_batches"]["same_counts"] == 100 for record in records)
+
+
+def test_the_page_on_privacy_shows_what_was_recorded():
+    record = json.loads((ROOT / "benchmarks/records/privacy.json").read_text())
+    script, page = import_module("benchmarks.bench_privacy"), (ROOT / "docs/privacy.md").read_text()
+    for lines in (script.accuracy_lines(record), script.ways_lines(record)):
+        assert "\n".join(lines) in page
+    text, cub, cifar = " ".join(page.split()), record["datasets"]["cub200"], record["datasets"]["cifar100"]
+    assert f"{cub['gddsg']:.1f} and {cifar['gddsg']:.1f} % by GDDSG" in text
+    assert f"{cub['nearest_mean']:.1f} and {cifar['nearest_mean']:.1f} % by nearest means" in text
+    assert f"({cub['median_length']:.1f} and {cifar['median_length']:.1f} here; {record['clip']:g} was used)" in text
+    little, more = ([cub["sites"][sites][epsilon]["mean"] for sites in ("1", "5")] for epsilon in ("1", "8"))
+    assert (
+        f"one place alone is left with {little[0]:.1f} %, five that share the same photos with {little[1]:.1f} %"
+        in text
+    )
+    assert f"at epsilon 8 it is {more[0]:.1f} and {more[1]:.1f} %" in text

@@ -94,13 +94,28 @@ def _photos(dataset: str, root: Path, wanted: str) -> ImageDataset:
 
 
 def _source(name: str, backbone: str, path: Path, root: Path | None = None) -> FeatureSource:
-    data = feature_file(path)
+    return FeatureSource(name, backbone, path, fingerprint_of(feature_file(path)), root)
+
+
+def fingerprint_of(data: FeatureDataset) -> str:
+    """What tells two data sets apart.
+
+    Parameters
+    ----------
+    data : FeatureDataset
+        All samples.
+
+    Returns
+    -------
+    str
+        Sixteen hexadecimal digits.
+    """
     digest = hashlib.sha256()
     for array in (data.train_features, data.train_labels, data.test_features, data.test_labels):
         digest.update(f"{array.dtype} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
     digest.update("\0".join(data.classes).encode())
-    return FeatureSource(name, backbone, path, digest.hexdigest()[:16], root)
+    return digest.hexdigest()[:16]
 
 
 def load(source: FeatureSource) -> FeatureDataset:

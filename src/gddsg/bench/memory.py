@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from gddsg.bench.findings import MemoryFindings
 from gddsg.bench.measurements import learn_stream, require
 from gddsg.bench.processes import process_pool
@@ -31,7 +33,7 @@ def measure_memory(load: Callable[..., tuple[Any, Any]], *arguments: Any) -> Mem
     MemoryFindings
         What was measured.
     """
-    with process_pool(1) as pool:
+    with process_pool(1, torch.get_num_threads()) as pool:  # what uses one core here uses one there
         return pool.submit(_measured_here, load, arguments).result()
 
 

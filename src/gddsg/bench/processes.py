@@ -14,27 +14,28 @@ from threadpoolctl import threadpool_limits
 from gddsg.backbones.base import available_cores
 
 
-def process_pool(workers: int) -> ProcessPoolExecutor:
+def process_pool(workers: int, threads: int | None = None) -> ProcessPoolExecutor:
     """A pool of fresh processes that share the cores.
 
     Parameters
     ----------
     workers : int
         How many.
+    threads : int or None
+        Of each of them; an equal share of the cores unless told.
 
     Returns
     -------
     ProcessPoolExecutor
         To be used in a ``with`` statement.
     """
-    threads = max(available_cores() // workers, 1)  # more would only get in each other's way
+    threads = threads or max(available_cores() // workers, 1)  # more would only get in each other's way
     return ProcessPoolExecutor(workers, get_context("spawn"), _prepare_process, (os.getpid(), threads))
 
 
 def _prepare_process(parent: int, threads: int) -> None:
     """Bound the threads; and end with the runner, so that a kill leaves nothing behind that goes on for hours."""
-    torch.set_num_threads(threads)
-    threadpool_limits(threads)
+    limit_threads(threads)
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -42,3 +43,15 @@ def _prepare_process(parent: int, threads: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def limit_threads(threads: int) -> None:
+    """Have the arithmetic of this process use no more threads from now on.
+
+    Parameters
+    ----------
+    threads : int
+        How many.
+    """
+    torch.set_num_threads(threads)
+    threadpool_limits(threads)

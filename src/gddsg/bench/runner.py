@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -13,9 +11,10 @@ from pathlib import Path
 
 from gddsg.backbones.base import available_cores
 from gddsg.bench.datasets import FeatureSource, locate
-from gddsg.bench.execution import execute, failed_record, run_head, run_id
+from gddsg.bench.execution import failed_record, run_head, run_id
 from gddsg.bench.experiment import Experiment, Run, planned_runs
-from gddsg.bench.processes import process_pool
+from gddsg.bench.in_processes import InProcesses
+from gddsg.bench.jobs import Executor, Job, in_this_process
 from gddsg.bench.record import Head, Record
 from gddsg.bench.records import append_record, make_folder, read_records, write_records
 from gddsg.bench.revision import code_revision
@@ -44,17 +43,10 @@ class BenchReport:
 
 
 @dataclass(frozen=True)
-class _Job:
-    run: Run
-    source: FeatureSource
-    head: Head
-
-
-@dataclass(frozen=True)
 class _Plan:
     """What is to be run, records of what cannot be, and the place of every run's line, of other parts too."""
 
-    jobs: list[_Job]
+    jobs: list[Job]
     lost: list[Record]
     places: dict[str, int]
 
@@ -69,6 +61,7 @@ def run_experiment(
     progress: Progress | None = None,
     embedding: Progress | None = None,
     part: Experiment | None = None,
+    executor: Executor | None = None,
 ) -> BenchReport:
     """Run what is not in the records yet, and write each run down as soon as it is done.
 
@@ -91,6 +84,8 @@ def run_experiment(
     part : Experiment or None
         What :func:`gddsg.bench.experiment.part_of` made of the experiment, if no more than that is to be run; records
         of other parts stay, and lines keep the order that the whole experiment gives them.
+    executor : callable or None
+        What does the runs, in place of ``workers`` processes; such as :func:`gddsg.bench.on_ray.ray_executor` gives.
 
     Returns
     -------
@@ -110,7 +105,7 @@ def run_experiment(
         before = len(jobs) - len(todo)
         if progress is not None:
             progress(before, len(jobs))
-        for record in _executed(todo, available_cores() if workers is None else workers):
+        for record in (executor or _local_executor(workers))(todo):
             append_record(out, record)
             done[record.head.run] = record
             if progress is not None:
@@ -122,7 +117,11 @@ def run_experiment(
     return BenchReport(out, len(jobs) + len(plan.lost), before, failed)
 
 
-def _breadth_first(jobs: Sequence[_Job]) -> list[_Job]:
+def _local_executor(workers: int | None) -> Executor:
+    return in_this_process if workers == 0 else InProcesses(workers or available_cores())
+
+
+def _breadth_first(jobs: Sequence[Job]) -> list[Job]:
     """Every learner in its first order and seed before any in its second: whoever stops early can compare them all."""
     met, rounds = Counter[object](), []
     for run in (job.run for job in jobs):
@@ -189,7 +188,7 @@ def _planned(
         source = located(run.dataset, run.backbone)
         if isinstance(source, FeatureSource):
             head = run_head(run, source, revision)
-            plan.jobs.append(_Job(run, source, head))
+            plan.jobs.append(Job(run, source, head))
         else:  # its data are missing
             nowhere = FeatureSource(Path(run.dataset).stem, run.backbone, Path(), "")
             head = run_head(run, nowhere, revision)
@@ -209,46 +208,3 @@ def _names(dataset: str) -> tuple[str, str]:
     """What records may call a data set of an experiment, found or not."""
     path = Path(dataset)
     return path.stem, path.stem.partition("_")[0] if dataset.endswith(".npz") else path.name
-
-
-def _executed(jobs: Sequence[_Job], workers: int) -> Iterator[Record]:
-    """Records as they come. A run whose process dies is tried once more by itself: another may have been the cause."""
-    waiting, suspects = list(jobs), list[_Job]()
-    if workers == 0:
-        yield from (execute(job.run, job.source, job.head) for job in jobs)
-        return
-    while waiting:
-        under_way: dict[Future[Record], _Job] = {}
-        with process_pool(min(workers, len(waiting))) as pool:
-            try:
-                while waiting or under_way:
-                    while waiting and len(under_way) < workers:
-                        job = waiting[0]
-                        under_way[pool.submit(execute, job.run, job.source, job.head)] = job
-                        waiting.pop(0)  # not before: a broken pool takes nothing
-                    finished, _ = wait(under_way, return_when=FIRST_COMPLETED)
-                    for future in finished:
-                        record = _record(future, under_way[future])
-                        del under_way[future]
-                        yield record
-            except BrokenProcessPool:
-                suspects += under_way.values()
-    for job in suspects:
-        yield _alone(job)
-
-
-def _alone(job: _Job) -> Record:
-    with process_pool(1) as pool:
-        try:
-            return _record(pool.submit(execute, job.run, job.source, job.head), job)
-        except BrokenProcessPool:
-            reason = "the process of this run died twice, most likely for want of memory"
-            return Record(job.head, error=f"BrokenProcessPool: {reason}")
-
-
-def _record(future: Future[Record], job: _Job) -> Record:
-    """The record of a run, also where a learner raised what is meant to end a process; a dead process is raised."""
-    error = future.exception()  # waits for the run; asked for rather than raised, lest it end this process, too
-    if isinstance(error, BrokenProcessPool):
-        raise error
-    return future.result() if error is None else failed_record(job.head, error)

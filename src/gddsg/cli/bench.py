@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,7 @@ from gddsg.cli.console import AsJson, counted, err, out, print_json, print_table
 from gddsg.cli.streams import work_is_done
 
 if TYPE_CHECKING:  # imported when first used, so that --help comes at once
-    from gddsg.bench import Record
+    from gddsg.bench import Executor, Record
     from gddsg.nn.training import TrainingProgress
 
 app = typer.Typer(
@@ -27,6 +28,13 @@ app = typer.Typer(
 Data = Annotated[
     Path, typer.Option("--data", envvar="GDDSG_DATA", help="Folder of feature files (.npz) and data sets.")
 ]
+
+
+class Engine(StrEnum):
+    """What does the runs."""
+
+    PROCESSES = "processes"
+    RAY = "ray"
 
 
 @app.command(
@@ -53,6 +61,20 @@ def run(
             min=0,
             help="Processes; as many as cores unless told. With 0 all runs are in this one, and where a learner is "
             "trained you see its loss, images a second and time left.",
+        ),
+    ] = None,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            help="Processes of this machine, or Ray (pip install 'gddsg[ray]'): here, or on a cluster with --address."
+        ),
+    ] = Engine.PROCESSES,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            envvar="RAY_ADDRESS",
+            help="Of a running Ray cluster: host:port, ray://host:port or auto. Data are read where the runs are: its "
+            "machines need the same --data folder in the same place, with feature files in place of photos.",
         ),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run again what is in the records already.")] = False,
@@ -87,28 +109,40 @@ def run(
         ]
     failed = 0
     parts = [part_of(one, datasets or (), learners or ()) if datasets or learners else None for one, _ in planned]
-    for (experiment, path), part in zip(planned, parts, strict=True):
-        what = f"Running {experiment.name}"
-        with progress_bar(what) as update, _training_shown(what, update) as update:
-            embedding = update and partial(update, now="Embedding")
-            report = run_experiment(
-                experiment,
-                path,
-                data,
-                workers=workers,
-                fresh=fresh,
-                progress=update,
-                embedding=embedding,
-                part=part,
-            )
-        work_is_done()
-        failed += report.failed
-        before = f", {report.done_before} of them before" if report.done_before else ""
-        out.print(f"{experiment.name}: {counted(report.runs, 'run')}{before}; records in {path}")
-        _print_results(path, experiment.name)
+    with _executor(engine, address, workers) as executor:
+        for (experiment, path), part in zip(planned, parts, strict=True):
+            what = f"Running {experiment.name}"
+            with progress_bar(what) as update, _training_shown(what, update) as update:
+                embedding = update and partial(update, now="Embedding")
+                report = run_experiment(
+                    experiment,
+                    path,
+                    data,
+                    workers=workers,
+                    fresh=fresh,
+                    progress=update,
+                    embedding=embedding,
+                    part=part,
+                    executor=executor,
+                )
+            work_is_done()
+            failed += report.failed
+            before = f", {report.done_before} of them before" if report.done_before else ""
+            out.print(f"{experiment.name}: {counted(report.runs, 'run')}{before}; records in {path}")
+            _print_results(path, experiment.name)
     if failed:
         err.print(Text(f"{counted(failed, 'run')} failed;", style="bold red"), "the records say why.")
         raise typer.Exit(1)
+
+
+def _executor(engine: Engine, address: str | None, workers: int | None) -> AbstractContextManager[Executor | None]:
+    if engine is Engine.PROCESSES:
+        return nullcontext()  # the runner has its own
+    if workers == 0:
+        raise typer.BadParameter("--workers 0 does all runs in this very process; with --engine ray name 1 or more.")
+    from gddsg.bench.on_ray import ray_executor
+
+    return ray_executor(address, workers)
 
 
 @contextmanager

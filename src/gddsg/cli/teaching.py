@@ -1,4 +1,4 @@
-"""The commands that change a model: learn, forget, rename, correct, merge."""
+"""The commands that change or make a model: learn, forget, rename, correct, merge, private."""
 
 from __future__ import annotations
 
@@ -236,3 +236,44 @@ def merge(
     merged = merge_models(models, into)
     work_is_done()
     out.print(f"{into} knows {counted(len(merged.labels), 'class', 'classes')}.")
+
+
+@app.command(epilog="Example:  gddsg private photos.npz --epsilon 8 --delta 1e-5 --clip 12 --out site.gddsg")
+def private(
+    features: Annotated[Path, typer.Argument(help="Feature file, as `gddsg features` writes it.", metavar="FEATURES")],
+    epsilon: Annotated[float, typer.Option(help="What may be spent: the smaller, the more private, the less exact.")],
+    delta: Annotated[float, typer.Option(help="Chance that the promise fails: far below 1 over the photos, say 1e-5.")],
+    clip: Annotated[
+        float,
+        typer.Option(
+            help="Longer features are shortened to this length: a usual length of public photos, never of these."
+        ),
+    ],
+    model: Annotated[Path, typer.Option("--out", metavar="MODEL", help="File of the new model.")],
+    backbone: Annotated[
+        str | None, typer.Option(help="What made the features, for a model that looks at photos: efficientnet-lite0, …")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a model that may be handed out: its cards are noisy, under differential privacy.
+
+    Protected is each photo by itself. Models of several places can be merged.
+    """
+    from gddsg.backbones import load_backbone
+    from gddsg.photos.private import learn_privately
+
+    made_by = None if backbone is None else load_backbone(backbone).identity
+    report = learn_privately(features, model, epsilon=epsilon, delta=delta, clip=clip, backbone=made_by)
+    work_is_done()
+    if as_json:
+        print_json(asdict(report))
+        return
+    out.print(
+        f"{model}: {counted(report.samples, 'photo')} of {counted(report.classes, 'class', 'classes')}. Spent of each: "
+        f"epsilon {report.epsilon:g} at delta {report.delta:g} (noise multiplier {report.noise_multiplier:.4g})."
+    )
+    out.print(
+        "Not protected: the names of the classes, and someone who is in several photos. Handing out another model of "
+        "the same photos adds to what is spent."
+    )
+    out.print(f"{report.clipped:.0%} of the photos were shortened to {clip:g}; that is for you, and not in the file.")
