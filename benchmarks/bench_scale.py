@@ -175,10 +175,11 @@ def learn_locally(folder: str, model: str, backbone: str, cores: str = "0") -> d
 def learn_on_ray(folder: str, model: str, backbone: str, workers: str) -> dict[str, float]:
     """On this machine; the start of Ray is what it takes before the first job."""
     from gddsg import scale
-    from gddsg.scale.session import ray_session
+    from gddsg.backbones.base import available_cores
+    from gddsg.ray_session import ray_session
 
     start = time.perf_counter()
-    with ray_session(None):
+    with ray_session(None, available_cores()):
         started = time.perf_counter()
         scale.learn(model, folder, workers=int(workers), backbone=backbone, device="cpu")
         done = time.perf_counter()

@@ -29,7 +29,8 @@ def worker_paths():
 def running_ray(worker_paths):
     if importlib.util.find_spec("ray") is None:
         pytest.skip("ray is not installed")
-    from gddsg.scale.session import ray_session
+    from gddsg.backbones.base import available_cores
+    from gddsg.ray_session import ray_session
 
-    with ray_session(None) as ray:
+    with ray_session(None, available_cores()) as ray:
         yield ray

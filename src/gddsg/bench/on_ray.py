@@ -5,7 +5,6 @@ Ray is imported when it is asked for and not before: the benchmark does without 
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 from collections import deque
@@ -13,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from gddsg.backbones.base import available_cores
@@ -22,23 +20,19 @@ from gddsg.bench.execution import failed_record
 from gddsg.bench.jobs import Executor, Job
 from gddsg.bench.processes import limit_threads
 from gddsg.bench.record import Record
-from gddsg.errors import DataError, GddsgError, InputError, MissingExtraError
-from gddsg.working_folder import working_folder
+from gddsg.errors import DataError, GddsgError
+from gddsg.ray_session import ray_session
 
 _RETRIES = 3  # of a job whose worker or node died; one that fails by itself is not tried again
-_OBJECT_STORE = 80 * 2**20  # bytes, about the least Ray takes: only records pass through it
-_LONGEST_FOLDER = 36  # letters: Ray puts sockets below it, whose paths may have no more than a hundred in all
-_PATIENCE = 5.0  # seconds for a cluster to answer; Ray itself would wait for minutes, and then end this process
 
 
 @contextmanager
 def ray_executor(address: str | None = None, workers: int | None = None) -> Iterator[Executor]:
     """An executor that hands jobs to Ray; what was started for it is ended with the block.
 
-    A Ray that this process uses already is used, and left as it is. One that is started here has no dashboard, reports
-    to nobody and, unless Ray was imported before, listens on 127.0.0.1 alone. Jobs are given cores and no GPU. The
-    data are read where a job runs, by the path they have here: every machine of a cluster needs the same folder of
-    data, and the same version of gddsg.
+    A Ray that this process uses already is used, and left as it is; :mod:`gddsg.ray_session` says how another one is
+    started. Jobs are given cores and no GPU. The data are read where a job runs, by the path they have here: every
+    machine of a cluster needs the same folder of data, and the same version of gddsg.
 
     Parameters
     ----------
@@ -59,75 +53,8 @@ def ray_executor(address: str | None = None, workers: int | None = None) -> Iter
     InputError
         If there is no cluster at the address.
     """
-    ray = _imported(local=address is None)
-    if ray.is_initialized():
+    with ray_session(address, available_cores()) as ray:
         yield _OnRay(ray, workers)
-        return
-    with working_folder() as folder:
-        try:
-            _start(ray, folder) if address is None else _connect(ray, address)
-            yield _OnRay(ray, workers)
-        finally:
-            ray.shutdown()
-
-
-def _imported(local: bool) -> Any:
-    """Ray, told before it is imported not to report on anybody, and to stay on this machine if it is to be local."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_task_oom_retries", str(_RETRIES))  # else one that needs too much is tried for ever
-    if local:
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # everywhere: its nodes are at 127.0.0.1
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingExtraError(
-            "Runs are to be done by Ray, which is not installed. Install it with pip install 'gddsg[ray]', or run "
-            "without --engine ray."
-        ) from error
-    return ray
-
-
-def _start(ray: Any, folder: Path) -> None:
-    short = len(str(folder)) <= _LONGEST_FOLDER
-    ray.init(
-        address="local",
-        num_cpus=available_cores(),
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="ERROR",
-        object_store_memory=_OBJECT_STORE,
-        _temp_dir=str(folder / "ray") if short else None,  # Ray opens it to everybody, which ours must not be
-    )
-
-
-def _connect(ray: Any, address: str) -> None:
-    _require_answer(address)
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-    except (Exception, SystemExit) as error:  # Ray raises whatever it likes here, and may try to end the process
-        raise InputError(_nobody(address, str(error).partition("\n")[0])) from error
-
-
-def _require_answer(address: str) -> None:
-    """Ask whether anybody listens, before Ray does: it takes minutes to find out that nobody does."""
-    if address == "auto":  # Ray looks for a cluster on this machine, which takes no time
-        return
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not (host and port.isdecimal() and 0 < int(port) < 2**16):
-        raise InputError(
-            f"The address {address!r} of a Ray cluster was given; expected host:port, ray://host:port or auto."
-        )
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
-    except OSError as error:
-        raise InputError(_nobody(address, error.strerror or str(error))) from error
-
-
-def _nobody(address: str, why: str) -> str:
-    return (
-        f"There is no Ray cluster at {address} ({why}). Start one with ray start --head and name the address that it "
-        "prints, or leave --address out to have Ray started on this machine."
-    )
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ def _refuse_without_ray(**options: Any) -> None:
 def _learn_on_ray(
     model: Path, sources: list[str], columns: tuple[str | None, str | None], **options: Any
 ) -> LearnReport:
-    from gddsg.scale.session import require_ray
+    from gddsg.ray_session import require_ray
 
     require_ray()  # before anything else is looked at
     from gddsg.scale import learn as learn_on_ray

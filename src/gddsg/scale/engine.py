@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gddsg.backbones import load_backbone
+from gddsg.backbones.base import available_cores
 from gddsg.core.class_card import ClassCard
 from gddsg.core.label import Label
 from gddsg.core.model import Model
@@ -24,11 +25,11 @@ from gddsg.photos.learning import check_labels
 from gddsg.photos.model_backbone import Loader, ModelBackbone
 from gddsg.photos.reports import LearnReport, list_skipped, refuse_skipped
 from gddsg.photos.threads import Progress
+from gddsg.ray_session import ray_session
 from gddsg.scale.checkpoints import Checkpoints, content_name, own_folder
 from gddsg.scale.partial import Merger, Partial
 from gddsg.scale.plan import Plan, Unit
 from gddsg.scale.pool import Job, Pool, default_workers
-from gddsg.scale.session import ray_session
 from gddsg.scale.settling import Settled, Surveyed, settle
 from gddsg.scale.sizes import Sizes
 from gddsg.scale.sources import Columns, Sources, open_sources
@@ -139,7 +140,7 @@ class _Setup:
                 f"There is no folder {self.file.path.parent} for the model file. Make it, or name another."
             )
         self.held.enter_context(own_folder(self.folder, self.on_wait))
-        self.ray = self.held.enter_context(ray_session(self.address))
+        self.ray = self.held.enter_context(ray_session(self.address, available_cores()))
         self.pool = Pool(self.ray, task, self.workers or default_workers(self.ray))
         self.held.callback(self.pool.close)
         self.kept = Checkpoints(self.folder, Merger(task.settings))

@@ -6,18 +6,20 @@ import contextlib
 import importlib.util
 import os
 import secrets
+import socket
 import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from gddsg.backbones.base import available_cores
 from gddsg.errors import InputError, MissingExtraError
 from gddsg.working_folder import working_folder
 
 _OBJECT_STORE_BYTES = 500_000_000  # what comes on top is spilled to the disk
-_LONGEST_FOLDER = 40  # letters: below it Ray makes sockets, whose names have 107 at most
+_LONGEST_FOLDER = 36  # letters: below it Ray makes sockets, whose names have 107 at most
+_PATIENCE = 5.0  # seconds for a cluster to answer; Ray itself would wait for minutes, and then end this process
 _QUIET = {
+    "RAY_task_oom_retries": "3",  # else what needs too much memory is tried for ever
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     # otherwise what Ray starts listens to the whole network, and runs what it is sent
@@ -33,7 +35,8 @@ def require_ray() -> None:
     """An error that helps where Ray is not installed; it is not imported yet."""
     if importlib.util.find_spec("ray") is None:
         raise MissingExtraError(
-            "Learning on several workers needs Ray. Install it with: pip install 'gddsg[ray]'; or leave --engine out."
+            "The engine ray was asked for, and Ray is not installed. Install it with pip install 'gddsg[ray]', or "
+            "leave --engine out."
         )
 
 
@@ -46,20 +49,26 @@ def _import_ray() -> Any:
 
 
 @contextlib.contextmanager
-def ray_session(address: str | None) -> Iterator[Any]:
+def ray_session(address: str | None, cores: int) -> Iterator[Any]:
     """Ray, running; what was started for the block is gone after it.
+
+    What is started has no dashboard, reports to nobody, takes work from this process alone and, unless the program
+    imported Ray before, listens on 127.0.0.1 only.
 
     Parameters
     ----------
     address : str or None
-        Of a cluster. Without one, the Ray that this program runs already, or else one for this machine alone.
+        Of a cluster: ``host:port``, ``ray://host:port`` or ``auto``. Without one, the Ray that this program runs
+        already, or else one for this machine alone.
+    cores : int
+        That Ray may use where it is started.
     """
     if address is not None:
         ray = _import_ray()
         with _joined(ray, address):
             yield ray
     else:
-        with _started() as ray:
+        with _started(cores) as ray:
             yield ray
 
 
@@ -68,15 +77,13 @@ def _joined(ray: Any, address: str) -> Iterator[None]:
     if ray.is_initialized():  # by the program itself, which knows to which cluster
         yield
         return
+    _require_answer(address)
     try:
         with _quiet():
             ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
-    except (ray.exceptions.RayError, ConnectionError, RuntimeError, ValueError, OSError) as error:
+    except (Exception, SystemExit) as error:  # Ray raises whatever it likes here, and may try to end the process
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(
-            f"There is no Ray cluster at {address!r} ({reason}). Start one with ray start --head, and give the address "
-            "that it prints; or leave the address out to work on this machine."
-        ) from error
+        raise InputError(_nobody(address, reason)) from error
     try:
         yield
     finally:
@@ -84,8 +91,30 @@ def _joined(ray: Any, address: str) -> Iterator[None]:
             ray.shutdown()
 
 
+def _require_answer(address: str) -> None:
+    """Ask whether anybody listens, before Ray does: it takes minutes to find out that nobody does."""
+    if address == "auto":  # Ray looks for a cluster on this machine, which takes no time
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal() and 0 < int(port) < 2**16):
+        raise InputError(
+            f"The address {address!r} of a Ray cluster was given; expected host:port, ray://host:port or auto."
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE).close()
+    except OSError as error:
+        raise InputError(_nobody(address, error.strerror or str(error))) from error
+
+
+def _nobody(address: str, why: str) -> str:
+    return (
+        f"There is no Ray cluster at {address} ({why}). Start one with ray start --head and name the address that it "
+        "prints, or leave --address out to have Ray started on this machine."
+    )
+
+
 @contextlib.contextmanager
-def _started() -> Iterator[Any]:
+def _started(cores: int) -> Iterator[Any]:
     wanted = _environment()
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
@@ -95,11 +124,12 @@ def _started() -> Iterator[Any]:
             yield ray
             return
         with working_folder() as folder:
-            place = {"_temp_dir": str(folder)} if len(str(folder)) <= _LONGEST_FOLDER else {}
+            # Ray opens its folder to everybody, which ours must not be
+            place = {"_temp_dir": str(folder / "ray")} if len(str(folder)) <= _LONGEST_FOLDER else {}
             with _quiet():
                 ray.init(
                     address="local",
-                    num_cpus=available_cores(),
+                    num_cpus=cores,
                     object_store_memory=_OBJECT_STORE_BYTES,
                     include_dashboard=False,
                     log_to_driver=False,
