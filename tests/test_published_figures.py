@@ -210,21 +210,24 @@ def test_the_page_on_serving_shows_what_kills_did():
     assert f"{told} changes were told as done" in text
 
 
-def test_the_page_on_order_baselines_says_what_the_records_say():
+@pytest.mark.parametrize(("dataset", "orders"), [("cub200", 12), ("dogs", 12), ("cifar100", 1)])
+def test_the_page_on_order_baselines_says_what_the_records_say(dataset, orders):
     found = {}
     for record in read_records(RECORDS / "order-baselines.jsonl"):
-        assert record.head.dataset == "cub200"
-        found.setdefault(record.head.learner, {})[record.head.order] = record.found.metrics["A_N"]
+        if record.head.dataset == dataset:
+            found.setdefault(record.head.learner, {})[record.head.order] = record.found.metrics["A_N"]
     worst = {name: min(by_order.values()) for name, by_order in found.items()}
     best = {name: max(by_order.values()) for name, by_order in found.items()}
     honest = [name for name in found if "task" not in name]
     assert max(honest, key=worst.__getitem__) == "gddsg"
     assert worst["gddsg"] == best["gddsg"]
     for name in ("apd", "apd_fix", "halrp"):
-        assert len(found[name]) == len(found["gddsg"]) == 12
+        assert len(found[name]) == len(found["gddsg"]) == orders
         assert worst[f"{name}, task-aware"] > worst["linear probe a task"] - 2
-        assert best[name] < best[f"{name}, energy"] < worst["simplecil"]
-        assert best[name] - worst[name] > 1
+        assert max(best[name], best[f"{name}, energy"]) < worst["simplecil"]
+        assert orders == 1 or best[name] - worst[name] > 1
+        better = found[name]["seed 1993"] < best[f"{name}, energy"]
+        assert better == (dataset != "cifar100" or name == "halrp")
 
 
 def test_the_page_on_reliability_shows_the_last_attack():
