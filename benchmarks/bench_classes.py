@@ -194,6 +194,7 @@ def main() -> None:
             "classes": given.classes,
             "samples_a_class": SAMPLES,
             "features": DIM,
+            "queries": given.queries,
             "minutes_to_learn": round((time.perf_counter() - begun) / 60, 1),
             "learning_GB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2),
             "steps": steps,

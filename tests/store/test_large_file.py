@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 
-from gddsg.core import derived
+from gddsg.core import class_block, derived
 from gddsg.core.filed_card import FiledCard, Glance
 from gddsg.core.large_predictor import LargePredictor
 from gddsg.core.model import Model, Settings
@@ -140,6 +140,26 @@ def test_a_change_gives_what_learning_afresh_gives(path, step, expected):
     np.testing.assert_array_equal(answers(found, *range(40)), answers(afresh, *range(40)))
 
 
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_change_costs_its_own_class_alone(tmp_path, monkeypatch, fresh):
+    """In the same frame, whether the model was just read or has been changed before."""
+    monkeypatch.setattr("gddsg.core.metric.ALL_CLASSES", 10)
+    monkeypatch.setattr("gddsg.core.metric.SAMPLED_CLASSES", 10)
+    file, computed = SharedModel(tmp_path / "m.gddsg"), []
+    file.change(lambda _: in_memory(*range(60), 200))
+    file = SharedModel(tmp_path / "m.gddsg") if fresh else file
+    newcomer = cards_of(333)["class 333"]
+    sample = {card.key for card in file.read().derived.metric.sample}
+    assert len(sample) < 40
+    assert newcomer.key > max(sample)  # else the frame moves, and all is derived again
+    compute = class_block._compute
+    monkeypatch.setattr(class_block, "_compute", lambda *given: computed.append(given) or compute(*given))
+    file.change(lambda model: model.plus({"class 333": newcomer}))
+    assert len(computed) == 1
+    file.change(lambda model: model.without("class 333"))
+    assert len(computed) == 1
+
+
 def test_more_samples_of_a_class_and_another_name(path):
     more = Model(SETTINGS).make_cards(torch.from_numpy(samples_of(99)), ["class 003"] * SAMPLES)
     SharedModel(path).change(lambda model: model.plus(more).renamed("class 004", "zebra"))
@@ -236,28 +256,27 @@ sys.path.insert(0, str(Path(sys.argv[1]).parent))
 from gddsg.core import derived
 derived.LARGE_CLASSES = 30
 from test_large_file import teach
-for place in range(100, 400):
+for place in range(int(sys.argv[3]), int(sys.argv[3]) + 100):
     print(place, flush=True)
-    teach(Path(sys.argv[2]), place, sample_ids=True)  # what is there is left out
+    teach(Path(sys.argv[2]), place)
 """
 
 
 def test_a_kill_at_any_moment_loses_nothing_that_was_confirmed(path):
-    moments = random.Random(1)
-    for _ in range(3):
-        program = subprocess.Popen(
-            [sys.executable, "-c", TEACH, __file__, str(path)], stdout=subprocess.PIPE, text=True
-        )
+    moments, there = random.Random(1), set(read_model(path).labels)
+    for first in (100, 200, 300):
+        command = [sys.executable, "-c", TEACH, __file__, str(path), str(first)]
+        program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         program.stdout.readline()
         time.sleep(moments.uniform(0.1, 1.0))
         program.send_signal(signal.SIGKILL)
-        begun = [100, *map(int, program.stdout.read().split())]
+        begun = [first, *map(int, program.stdout.read().split())]
         program.stdout.close()
         program.wait()
-        model = read_model(path)
-        confirmed = [f"class {place:03d}" for place in begun[:-1]]
-        assert set(confirmed) <= set(model.labels)
-        assert set(model.labels) <= {f"class {place:03d}" for place in [*range(40), *begun]} | set(confirmed)
+        model, before = read_model(path), there
+        there = set(model.labels)
+        assert before | {f"class {place:03d}" for place in begun[:-1]} <= there
+        assert there <= before | {f"class {place:03d}" for place in begun}
         places = [int(label[-3:]) for label in model.labels]
         np.testing.assert_array_equal(answers(model, *range(9)), answers(in_memory(*places), *range(9)))
         assert {card.whole().count for card in model.cards.values()} == {SAMPLES}

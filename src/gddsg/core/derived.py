@@ -68,6 +68,9 @@ class Derived:
         self._cards, self._grouping, self._distance = cards, "one" if headless else grouping, distance
         self._arrived, self._seed, self._kept = arrived, seed, kept
         self.large = headless and len(cards) > LARGE_CLASSES
+        self._kept_frame: Frame | None = None
+        if self.large and before is not None and before.large:
+            before._large()  # nobody may have asked a model that was just read; its blocks are in the file
         self._metric: Part[Metric] = Part(self._find_metric, None if before is None else before._metric)
         self._discriminant: Part[Discriminant] = Part(
             self._find_discriminant, None if before is None else before._discriminant
@@ -88,15 +91,14 @@ class Derived:
         sample, rooted = sample_classes(cards), all(card.rooted for card in cards)
         if earlier is not None and (earlier.rooted, earlier.sample) == (rooted, sample):
             return earlier
-        found = self._kept.frame(sample, rooted) if self._kept is not None and self.large else None
-        return shared_metric(sample, rooted) if found is None else found.metric
+        if self._kept is not None and self.large:
+            self._kept_frame = self._kept.frame(sample, rooted)
+        return shared_metric(sample, rooted) if self._kept_frame is None else self._kept_frame.metric
 
     def _find_large(self, earlier: LargeClasses | None) -> LargeClasses:
-        metric, cards = self._metric(), tuple(self._cards.values())
-        frame = earlier.frame if earlier is not None and earlier.frame.metric is metric else None
-        if frame is None and self._kept is not None:
-            frame = self._kept.frame(metric.sample, metric.rooted)
-        return LargeClasses.of(frame or Frame.of(metric), cards, earlier, self._kept)
+        metric, known = self._metric(), [self._kept_frame, None if earlier is None else earlier.frame]
+        frame = next((one for one in known if one is not None and one.metric is metric), None)
+        return LargeClasses.of(frame or Frame.of(metric), tuple(self._cards.values()), earlier, self._kept)
 
     def _find_discriminant(self, earlier: Discriminant | None) -> Discriminant:
         return Discriminant.of(self._metric(), tuple(self._cards.values()), earlier)
