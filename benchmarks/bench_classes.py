@@ -173,6 +173,29 @@ def change(path: Path, drawn: Drawn, classes: int, rows: NDArray[np.float32]) ->
     }
 
 
+def class_lines(classes: dict[str, Any]) -> list[str]:
+    """Of a model of very many classes."""
+    answers = f"seconds_{classes['queries']}_answers"
+    rows = [
+        ("file, of it cards", f"{classes['kB_a_class']:.0f} kB a class, {classes['kB_a_card']:.0f} kB"),
+        ("learning all of them, synthesis included", f"{classes['minutes_to_learn']:.0f} min"),
+        ("from opening the file to the first answer", f"{classes['seconds_to_first_answer']:.1f} s"),
+        (
+            "one answer, median and 95th percentile",
+            f"{classes['milliseconds_one_answer']:.1f} and {classes['milliseconds_one_answer_p95']:.1f} ms",
+        ),
+        (f"{classes['queries']} answers together", f"{classes[answers]:.1f} s"),
+        ("a new class, in the file", f"{classes['seconds_to_add_a_class']:.2f} s"),
+        ("forgetting one", f"{classes['seconds_to_forget_a_class']:.2f} s"),
+        ("the best class by the exact pass is listed", f"{classes['recall_of_the_best']:.2f} %"),
+        ("so is each class close to it", f"{classes['recall_of_the_close']:.2f} %"),
+        ("memory at most, learning and answering", f"{classes['learning_GB']:.1f} and {classes['resident_GB']:.1f} GB"),
+    ]
+    return [f"| {classes['classes']:,} classes of {classes['samples_a_class']} samples | |", "|---|---|"] + [
+        f"| {name} | {value} |" for name, value in rows
+    ]
+
+
 def main() -> None:
     """Measure and write a record."""
     parser = argparse.ArgumentParser(description=__doc__)

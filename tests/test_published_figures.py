@@ -296,3 +296,10 @@ def test_the_page_on_privacy_shows_what_was_recorded():
         in text
     )
     assert f"at epsilon 8 it is {more[0]:.1f} and {more[1]:.1f} %" in text
+
+
+def test_the_page_on_scale_shows_what_was_recorded():
+    record = json.loads((ROOT / "benchmarks/records/classes.json").read_text())
+    lines, page = import_module("benchmarks.bench_classes").class_lines(record), (ROOT / "docs/scale.md").read_text()
+    assert len(lines) > 9
+    assert "\n".join(lines) in page
