@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gddsg.core.decompositions import symmetric_eigen
 from gddsg.core.discriminant import moments_in
 from gddsg.core.metric import Metric
 
@@ -42,8 +43,10 @@ class Leading:
         """Those of a metric, by the singular vectors of its whitened means."""
         means = metric.whiten(torch.stack([moments_in(metric, card).mean for card in metric.sample])).float()
         centre = means.mean(0)
-        directions = torch.linalg.svd(means - centre, full_matrices=False)[2][:LEADING_DIRECTIONS]
-        return cls(centre.numpy(), directions.T.contiguous().numpy())
+        apart = (means - centre).double()
+        _, vectors = symmetric_eigen(apart.T @ apart)
+        count = min(LEADING_DIRECTIONS, max(len(means) - 1, 1))
+        return cls(centre.numpy(), vectors.flip(1)[:, :count].float().contiguous().numpy())
 
     def places(self, whitened: NDArray[np.floating]) -> Halves:
         """Whitened vectors ``(n, dim)`` in these directions, ``(n, n_directions)``."""
