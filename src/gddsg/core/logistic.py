@@ -35,7 +35,8 @@ class PrincipalRows:
     def of(cls, Z: Tensor) -> PrincipalRows:
         """Of centred rows ``(n, dim)``."""
         variances, basis = symmetric_eigen((Z.T @ Z / len(Z)).double())
-        return cls(Z @ basis.to(Z), basis.to(Z), variances.clamp(min=0).to(Z))
+        # in float64: among hundreds of classes the search magnifies rounding, which follows the order of the names
+        return cls(Z.double() @ basis, basis, variances.clamp(min=0))
 
     def among(self, chosen: Tensor) -> PrincipalRows:
         """Some of the rows, in the same coordinates."""
@@ -49,7 +50,7 @@ def fit_logistic(design: PrincipalRows, classes: Tensor, penalty: float, start: 
     ``W / scale`` with ``scale² = 1 / (variance / n_classes + penalty)``, the inverse curvature at W = 0, so that some
     twenty steps go as far as hundreds would without. The penalty is a rotation's own: W has the same in any basis.
     """
-    n_classes = start.shape[1]
+    start, n_classes = start.to(design.rows), start.shape[1]
     curvatures = torch.cat([design.variances / n_classes + penalty, start.new_tensor([1 / n_classes])])
     scale = curvatures.rsqrt()[:, None]
     V = (start / scale).requires_grad_()
