@@ -15,7 +15,7 @@ Classes of different blocks are in different groups."""
 
 def by_content(cards: Mapping[Label, ClassCard]) -> dict[Label, ClassCard]:
     """The cards in canonical order: by their hashes; those of equal hashes, which hold the same, by label."""
-    return dict(sorted(sorted(cards.items()), key=lambda item: item[1].key))
+    return {label: cards[label] for label in sorted(sorted(cards), key=lambda label: cards[label].key)}
 
 
 def content_blocks(keys: Sequence[int]) -> list[slice]:

@@ -51,6 +51,13 @@ class Derived:
         What the file of the cards keeps of what follows from them, if they are very many.
     before : Derived or None
         What follows from the cards of the predecessor; parts that still hold are taken over.
+
+    Attributes
+    ----------
+    cards : mapping of Label to ClassCard
+        As given.
+    large : bool
+        Whether these are so many classes, without heads, that cards stay in their file.
     """
 
     def __init__(
@@ -65,7 +72,7 @@ class Derived:
         kept: Kept | None = None,
         before: Derived | None = None,
     ) -> None:
-        self._cards, self._grouping, self._distance = cards, "one" if headless else grouping, distance
+        self.cards, self._grouping, self._distance = cards, "one" if headless else grouping, distance
         self._arrived, self._seed, self._kept = arrived, seed, kept
         self.large = headless and len(cards) > LARGE_CLASSES
         self._kept_frame: Frame | None = None
@@ -87,7 +94,7 @@ class Derived:
     # ---------------------------------------------------------------- parts
 
     def _find_metric(self, earlier: Metric | None) -> Metric:
-        cards = self._cards.values()
+        cards = self.cards.values()
         sample, rooted = sample_classes(cards), all(card.rooted for card in cards)
         if earlier is not None and (earlier.rooted, earlier.sample) == (rooted, sample):
             return earlier
@@ -98,20 +105,20 @@ class Derived:
     def _find_large(self, earlier: LargeClasses | None) -> LargeClasses:
         metric, known = self._metric(), [self._kept_frame, None if earlier is None else earlier.frame]
         frame = next((one for one in known if one is not None and one.metric is metric), None)
-        return LargeClasses.of(frame or Frame.of(metric), tuple(self._cards.values()), earlier, self._kept)
+        return LargeClasses.of(frame or Frame.of(metric), tuple(self.cards.values()), earlier, self._kept)
 
     def _find_discriminant(self, earlier: Discriminant | None) -> Discriminant:
-        return Discriminant.of(self._metric(), tuple(self._cards.values()), earlier)
+        return Discriminant.of(self._metric(), tuple(self.cards.values()), earlier)
 
     def _find_groups(self, earlier: dict[Block, ClassGroups] | None) -> dict[Block, ClassGroups]:
         if self._grouping in ("arrival", "task"):
             return {((), ()): self._arrived}
-        return class_groups(self._grouping, self._cards, self._distance, self._seed, earlier or {})
+        return class_groups(self._grouping, self.cards, self._distance, self._seed, earlier or {})
 
     def _find_heads(self, earlier: Heads | None) -> Heads:
         known, heads = dict(earlier or ()), []
         for group in self.groups:
-            cards = [self._cards[label] for label in group]
+            cards = [self.cards[label] for label in group]
             keys = tuple([card.key for card in cards])
             heads.append((keys, known.get(keys) or Lazy(partial(_solve_head, cards))))
         return tuple(heads)
@@ -120,7 +127,7 @@ class Derived:
         return KnownInputs.of(self._discriminant(), earlier)
 
     def _find_vote(self, identification: str) -> SoftVote:
-        group_of = _group_of(self._members(), len(self._cards))
+        group_of = _group_of(self._members(), len(self.cards))
         return SoftVote(self._discriminant(), group_of, self._seed, VOTERS[identification])
 
     # ---------------------------------------------------------------- answers
@@ -142,10 +149,10 @@ class Derived:
 
     def graph(self, labels: Sequence[Label]) -> SimilarityGraph:
         """Which classes look alike, in the order of ``labels``; for people and pictures, predictions need none."""
-        return similarity_graph({label: self._cards[label] for label in labels}, self._distance)
+        return similarity_graph({label: self.cards[label] for label in labels}, self._distance)
 
     def _members(self) -> list[NDArray[np.intp]]:
-        place = {label: i for i, label in enumerate(self._cards)}
+        place = {label: i for i, label in enumerate(self.cards)}
         return [np.array([place[label] for label in group], dtype=np.intp) for group in self.groups]
 
     def predictor(
@@ -158,7 +165,7 @@ class Derived:
         projection_dim: int,
     ) -> Predictor:
         """What answers, with columns in the order of ``labels``."""
-        place = {label: i for i, label in enumerate(self._cards)}
+        place = {label: i for i, label in enumerate(self.cards)}
         columns = np.array([place[label] for label in labels.tolist()], dtype=np.intp)
         projection = partial(exact_projection_weights, self._metric().sample[0].raw.dim, projection_dim, self._seed)
         if self.large:
@@ -177,8 +184,8 @@ class Derived:
             biases=np.concatenate([part.biases for part in means]),
             ready=discriminant.ready,
             centres=tuple(row for part in means for row in (part.whitened if discriminant.ready else part.solved())),
-            own=tuple([discriminant.own[card.key] for card in self._cards.values()]),
-            own_weights=np.array([scatter_weight(metric, moments_in(metric, card)) for card in self._cards.values()]),
+            own=tuple([discriminant.own[card.key] for card in self.cards.values()]),
+            own_weights=np.array([scatter_weight(metric, moments_in(metric, card)) for card in self.cards.values()]),
             groups=tuple(members),
             group_of=_group_of(members, len(labels)),
             heads=tuple([head for _, head in heads]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,59 +52,100 @@ class Glance:
 class Source(Protocol):
     """A file of cards."""
 
-    def read(self, name: str) -> bytes:
-        """The bytes of the row of that name."""
+    def read(self, name: str, digest: bytes) -> bytes:
+        """The bytes of the row of that name; an error if they have another digest."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Where a card lies.
+
+    Attributes
+    ----------
+    source : Source
+        The file, which is asked each time.
+    name : str
+        Of the row.
+    digest : bytes
+        Of the row.
+    """
+
+    source: Source
+    name: str
+    digest: bytes
 
 
 class FiledCard(ClassCard):
     """A card of a large model: a glance at it in memory, all else in the file.
 
+    What it says never changes, but where it is kept does. A newcomer carries its bytes until somebody has written them
+    to a file and lays it down there; a card whose row is about to go is picked up again.
+
     Parameters
     ----------
     glance : Glance
         What it looks like.
-    source : Source
-        The file, which is asked each time.
-    name : str
-        Of its row.
     rank : int
         The model's.
-    digest : bytes
-        Of its row.
-    thin : bool
-        Whether near copies weigh as one.
+    place : Row or bytes
+        Where it lies, or the bytes that it carries.
     """
 
     glance: Glance
-    source: Source
-    name: str
     rank: int
-    digest: bytes
-    thin: bool
+    place: Row | bytes
+    origin: FiledCard | None
 
-    def __init__(self, glance: Glance, source: Source, name: str, rank: int, digest: bytes, thin: bool = False) -> None:
-        values = {"glance": glance, "source": source, "name": name, "rank": rank, "digest": digest, "thin": thin}
-        # the fields of a frozen dataclass are set once, here
-        self.__dict__.update(values, key=glance.thinned_key if thin else glance.key)
+    def __init__(self, glance: Glance, rank: int, place: Row | bytes, origin: FiledCard | None = None) -> None:
+        key = glance.key if origin is None else glance.thinned_key
+        # the fields of a frozen dataclass are set once, here; the place is no part of the value
+        self.__dict__.update(glance=glance, rank=rank, place=place, origin=origin, key=key)
+
+    @classmethod
+    def carried(cls, card: ClassCard, rank: int) -> FiledCard:
+        """The card for a model of that rank, which lies where it lay or carries its bytes."""
+        place = card.place if isinstance(card, FiledCard) and card.origin is None else card.to_bytes()
+        return cls(Glance.of(card), rank, place)
+
+    def pick_up(self) -> None:
+        """Carry the bytes from now on."""
+        self.__dict__["place"] = self.to_bytes()
+
+    def lay_down(self, row: Row) -> None:
+        """Leave the bytes in a row that has them."""
+        self.__dict__["place"] = row
 
     def whole(self) -> ClassCard:
-        """The card, read from the file now."""
-        card = ClassCard.from_bytes(self.source.read(self.name), self.rank)
+        """The card, read now."""
+        if self.origin is not None:
+            return self.origin.whole().thinned
+        card = ClassCard.from_bytes(self._read(), self.rank)
         if Glance.of(card) != self.glance:
             raise ModelFileError("A card of this model is not what its index says. Do not use the file.")
-        return card.thinned if self.thin else card
+        return card
 
-    @property
+    def _read(self) -> bytes:
+        if self.origin is not None:
+            return self.origin._read()
+        place = self.place
+        try:
+            return place if isinstance(place, bytes) else place.source.read(place.name, place.digest)
+        except ModelFileError:
+            if place is self.place:
+                raise
+            return self._read()  # somebody has picked it up in the meantime
+
+    @cached_property
     def count(self) -> int:
         """Number of samples."""
-        return self.glance.distinct if self.thin else self.glance.count
+        return self.glance.count if self.origin is None else self.glance.distinct
 
-    @property
+    @cached_property
     def rooted(self) -> bool:
         """Whether the card has moments of square roots."""
         return self.glance.rooted
 
-    @property
+    @cached_property
     def distinct(self) -> int:
         """Number of samples where near copies of each other count as one."""
         return self.glance.distinct
@@ -111,14 +153,12 @@ class FiledCard(ClassCard):
     @property
     def thinned(self) -> ClassCard:
         """What the card says of its class, with no more weight than its distinct samples have."""
-        if self.count == self.distinct:
-            return self
-        return FiledCard(self.glance, self.source, self.name, self.rank, self.digest, thin=True)
+        return self if self.count == self.distinct else FiledCard(self.glance, self.rank, b"", origin=self)
 
     def factor(self, view: View) -> CodedRows:
         """Directions of the scatter, without the rest of the card."""
         try:
-            _, arrays = unpack(self.source.read(self.name))
+            _, arrays = unpack(self._read())
             name = view if f"{view}.codes" in arrays else "raw"
             rows = CodedRows(arrays[f"{name}.codes"], arrays[f"{name}.scales"])
         except MALFORMED as error:
@@ -172,11 +212,11 @@ class FiledCard(ClassCard):
 
     def to_bytes(self) -> bytes:
         """The card as bytes."""
-        return self.whole().to_bytes() if self.thin else self.source.read(self.name)
+        return self._read() if self.origin is None else self.whole().to_bytes()
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, FiledCard):
-            return (self.key, self.digest) == (other.key, other.digest)
+        if isinstance(other, FiledCard) and isinstance(self.place, Row) and self.place == other.place:
+            return self.key == other.key
         return super().__eq__(other)
 
     def __hash__(self) -> int:

@@ -145,10 +145,9 @@ class LargeClasses:
     ) -> LargePredictor:
         """What answers, see :class:`gddsg.core.predictor.Predictor` for the parameters."""
         metric, n = self.frame.metric, len(self.cards)
-        blocks = [block() for block in self.blocks.values()]
-        means, places = (np.concatenate(parts) for parts in zip(*((b.means, b.places) for b in blocks), strict=True))
+        blocks = tuple([block() for block in self.blocks.values()])
+        places = np.concatenate([block.places for block in blocks])
         allowances = np.concatenate([block.allowances for block in blocks])
-        squares = np.concatenate([np.square(block.means, dtype=np.float64).sum(1) for block in blocks])
         return LargePredictor(
             labels=labels,
             columns=columns,
@@ -170,10 +169,8 @@ class LargeClasses:
             vote=None,
             novelty=novelty,
             shortlist=Shortlist.of(self.frame.leading, places, allowances),
-            class_means=means,
-            class_biases=(squares - allowances) / 2,
-            inners=tuple(inner for block in blocks for inner in block.inners),
-            log_dets=np.concatenate([block.log_dets for block in blocks]),
+            blocks=blocks,
+            starts=np.cumsum([0, *map(len, blocks)]),
             factor=partial(_factor, metric.view, self.cards),
         )
 

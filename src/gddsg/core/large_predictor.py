@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gddsg.core.class_block import ClassBlock
 from gddsg.core.coded_rows import CodedRows
-from gddsg.core.own_scatter import OwnScatter
-from gddsg.core.predictor import Features, Floats, Predictor
+from gddsg.core.predictor import Features, Floats, Predictor, first_best
 from gddsg.core.shortlist import LISTED_CLASSES, Shortlist, pick
 
 LARGE_CLASSES = 8192
@@ -32,61 +32,73 @@ class LargePredictor(Predictor):
     ----------
     shortlist : Shortlist
         The first look.
-    class_means : ndarray
-        ``(n_classes, dim)`` float32, whitened.
-    class_biases : ndarray
-        ``(n_classes,)``.
-    inners : tuple of ndarray
-        Of every class, see :class:`gddsg.core.class_block.ClassBlock`.
-    log_dets : ndarray
-        ``(n_classes,)``.
+    blocks : tuple of ClassBlock
+        All classes, in canonical order.
+    starts : ndarray
+        ``(n_blocks + 1,)``, the place of the first class of each block, and their number.
     factor : callable
         Gives the factor of the class in that place.
     """
 
     shortlist: Shortlist
-    class_means: NDArray[np.float32]
-    class_biases: Floats
-    inners: tuple[NDArray[np.float32], ...]
-    log_dets: Floats
+    blocks: tuple[ClassBlock, ...]
+    starts: NDArray[np.intp]
     factor: Callable[[int], CodedRows]
 
     def evidence(self, features: Features) -> Floats:
         """Log-probabilities ``(n, n_classes)`` by the discriminant."""
         whitened = self._whitened(features)
         rough = self.shortlist.rough_scores(whitened)
-        listed = pick(rough, LISTED_CLASSES)
-        scores = self._close(whitened, listed, self._exact(whitened, listed))
-        last = np.take_along_axis(rough, listed, 1).min(1, keepdims=True)
-        rough -= last
+        listed, scores = self._listed(whitened, rough)
+        rough -= np.take_along_axis(rough, listed, 1).min(1, keepdims=True)
         table = rough.astype(np.float64)
         table += scores.min(1, keepdims=True)
         np.put_along_axis(table, listed, scores, 1)
         return self._log_softmax(table, self.temperature)
 
-    def _exact(self, whitened: Floats, listed: NDArray[np.intp]) -> Floats:
-        """Scores ``(n, n_listed)`` by shared scatter alone, as :meth:`Predictor._linear` has them."""
+    def _best(self, features: Features) -> NDArray[np.intp]:
+        """See :meth:`Predictor._best`: the best class is listed, and nobody needs the probabilities of all others."""
+        whitened = self._whitened(features)
+        listed, scores = self._listed(whitened, self.shortlist.rough_scores(whitened))
+        scores *= self.temperature
+        return np.take_along_axis(listed, first_best(scores)[:, None], 1)[:, 0]
+
+    def _listed(self, whitened: Floats, rough: NDArray[np.float32]) -> tuple[NDArray[np.intp], Floats]:
+        """Places and scores ``(n, n_listed)`` of the classes that deserve a closer look."""
+        listed = pick(rough, LISTED_CLASSES)
         scores = np.empty(listed.shape)
         for row, classes in enumerate(listed):  # each row by itself, so that its answer depends on no other
-            scores[row] = self.class_means[classes] @ whitened[row] - self.class_biases[classes]
+            scores[row] = self._score(whitened[row], classes)
+        return listed, scores
+
+    def _score(self, whitened: Floats, classes: NDArray[np.intp]) -> Floats:
+        """Scores ``(n_listed,)`` of a row, with the term of its own scatter for each class close to the best."""
+        means, biases = self._gather(classes)
+        scores = means @ whitened.astype(np.float32) - biases
+        (close,) = self._leading(scores[None], CLOSE_CLASSES, CLOSE_LOG_ODDS / self.temperature)
+        few = np.flatnonzero(close)
+        if len(few) == 0:
+            return scores
+        last = scores[few].min()
+        # T_0⁻¹ (x - μ) = W (Wᵀ x - Wᵀ μ)
+        apart = (whitened - means[few]) @ self.whitener.T
+        scores[few] = means[few] @ whitened - biases[few]  # anew: float32 will do for those that lie behind
+        scores[few] += [self._own_term(c, vector) for c, vector in zip(classes[few].tolist(), apart, strict=True)]
+        scores[~close] += scores[few].min() - last
         return scores
 
-    def _close(self, whitened: Floats, listed: NDArray[np.intp], scores: Floats) -> Floats:
-        """The same scores with the term of its own scatter for each class that is close to the best."""
-        close = self._leading(scores, CLOSE_CLASSES, CLOSE_LOG_ODDS / self.temperature)
-        rows, columns = np.nonzero(close)
-        if len(rows) == 0:
-            return scores
-        classes, last = listed[rows, columns], np.where(close, scores, np.inf).min(1)
-        # T_0⁻¹ (x - μ) = W (Wᵀ x - Wᵀ μ)
-        apart = (whitened[rows] - self.class_means[classes]) @ self.whitener.T
-        terms = [self._own_term(c, vector) for c, vector in zip(classes.tolist(), apart, strict=True)]
-        scores[rows, columns] += terms
-        asked = np.unique(rows)
-        shift = np.where(close, scores, np.inf).min(1)[asked] - last[asked]
-        scores[asked] = np.where(close[asked], scores[asked], scores[asked] + shift[:, None])
-        return scores
+    def _gather(self, classes: NDArray[np.intp]) -> tuple[NDArray[np.float32], Floats]:
+        """Means ``(n_listed, dim)`` and biases ``(n_listed,)`` of classes in ascending order."""
+        means, biases = np.empty((len(classes), self.feature_dim), dtype=np.float32), np.empty(len(classes))
+        ends = np.searchsorted(classes, self.starts).tolist()
+        for block, first, start, end in zip(self.blocks, self.starts.tolist(), ends[:-1], ends[1:], strict=False):
+            if start < end:
+                own = classes[start:end] - first
+                block.means.take(own, axis=0, out=means[start:end])
+                biases[start:end] = block.biases[own]
+        return means, biases
 
     def _own_term(self, c: int, apart: Floats) -> float:
-        scatter = OwnScatter(np.empty((0, len(apart))), self.factor(c), self.inners[c], float(self.log_dets[c]))
+        block = int(np.searchsorted(self.starts, c, side="right")) - 1
+        scatter = self.blocks[block].own_scatter(c - int(self.starts[block]), self.factor(c))
         return float(scatter.term(apart[None], np.zeros(len(apart)))[0])

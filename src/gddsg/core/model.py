@@ -19,6 +19,7 @@ from gddsg.core.class_card import ClassCard, SampleIds
 from gddsg.core.decision import DecisionMode
 from gddsg.core.derived import Derived
 from gddsg.core.explanation import Explanation, explain
+from gddsg.core.filed_card import FiledCard
 from gddsg.core.grouping import ClassGroups, Grouping, groups_on_arrival, without
 from gddsg.core.identification import Identification
 from gddsg.core.label import Label, checked_label
@@ -265,6 +266,8 @@ class Model:
         for label in cards.keys() - known.keys():
             checked_label(label)
         merged = {k: known[k].merge(card, rank) if k in known else card for k, card in cards.items()}
+        if self.derived.large:
+            merged = {k: FiledCard.carried(card, rank) for k, card in merged.items()}
         everything = {**known, **merged}
         arrived = self._arrived(everything, cards.keys() - self.cards.keys())
         return Model(self.settings, everything, arrived, self.derived)
@@ -293,6 +296,8 @@ class Model:
     def relearnt(self, label: Label, card: ClassCard) -> Model:
         """The model as if it had learnt the class from other samples; nothing derived from the old card is kept."""
         self._require(label)
+        if self.derived.large:
+            card = FiledCard.carried(card, self.settings.rank)
         return Model(self.settings, {**self.cards, label: card}, self.arrival_groups, self._of_other_classes())
 
     def renamed(self, old: Label, new: Label) -> Model:
@@ -410,7 +415,7 @@ class Model:
         if not self.cards:
             return
         asked = _LARGE_ASKED_ABOUT if self.derived.large else _ASKED_ABOUT
-        some = [card.centroid for card in islice(by_content(self.cards).values(), asked)]
+        some = [card.centroid for card in islice(self.derived.cards.values(), asked)]
         features = torch.stack(some).float().numpy()
         voteless = self.configured("evidence", self.settings.decision)  # voters may need what is not installed here
         try:

@@ -101,7 +101,7 @@ class Predictor(Decision):
 
     def predict(self, features: Features, reject: float | None = None, unknown: Label = "unknown") -> NDArray[Any]:
         """Labels ``(n,)``; ``unknown`` for inputs stranger than a share ``reject`` of known ones is."""
-        best = np.concatenate([_first_best(self.log_probabilities(part)) for part in self._chunks(features)])
+        best = np.concatenate([self._best(part) for part in self._chunks(features)])
         labels: NDArray[Any] = self._names()[best]
         if reject is None:
             return labels
@@ -113,7 +113,7 @@ class Predictor(Decision):
     def best_columns(self, table: Floats) -> NDArray[np.intp]:
         """Column ``(n,)`` of the class that :meth:`predict` names, of a table of :meth:`predict_log_proba`."""
         canonical = np.argsort(self.columns)
-        best: NDArray[np.intp] = canonical[_first_best(table[:, canonical])]
+        best: NDArray[np.intp] = canonical[first_best(table[:, canonical])]
         return best
 
     def predict_group(self, features: Features) -> NDArray[np.intp]:
@@ -127,6 +127,10 @@ class Predictor(Decision):
         best = np.concatenate([self.inside(rows, own).argmax(1) for rows, own in parts])
         labels: NDArray[Any] = self._names()[best]
         return labels
+
+    def _best(self, features: Features) -> NDArray[np.intp]:
+        """Place ``(n,)`` in canonical order of the class that each row gets."""
+        return first_best(self.log_probabilities(features))
 
     def _names(self) -> NDArray[Any]:
         """Labels in canonical order."""
@@ -263,7 +267,7 @@ class Predictor(Decision):
             yield group, rows[own], projected[place[own]] @ weights
 
 
-def _first_best(scores: Floats) -> NDArray[np.intp]:
+def first_best(scores: Floats) -> NDArray[np.intp]:
     """Place ``(n,)`` of the best log-probability of each row; of several that differ by rounding alone, the first."""
     first: NDArray[np.intp] = (scores >= scores.max(1, keepdims=True) - _TIE).argmax(1)
     return first

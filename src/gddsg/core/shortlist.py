@@ -14,10 +14,10 @@ from gddsg.core.metric import Metric
 
 Halves = NDArray[np.float32]
 
-LEADING_DIRECTIONS = 128
+LEADING_DIRECTIONS = 192
 """With so many, what the first look misses is in ``benchmarks/records/classes.json``."""
 
-LISTED_CLASSES = 512
+LISTED_CLASSES = 768
 
 
 @dataclass(frozen=True, eq=False)

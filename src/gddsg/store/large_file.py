@@ -12,19 +12,20 @@ import contextlib
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from gddsg.core.card_format import MALFORMED, Array, pack, unpack
 from gddsg.core.class_block import ClassBlock
 from gddsg.core.class_card import ClassCard
-from gddsg.core.filed_card import FiledCard, Glance
+from gddsg.core.filed_card import FiledCard, Glance, Row
 from gddsg.core.large_classes import Frame, LargeClasses
 from gddsg.core.model import Model
 from gddsg.errors import ModelFileError
@@ -39,6 +40,7 @@ from gddsg.store.rows_file import (
     checked_header,
     damaged,
     encode_header,
+    file_state,
     file_version,
     insert_card,
     model_digest,
@@ -51,7 +53,7 @@ _COLUMNS = ("key", "count", "distinct", "thinned_key", "rooted", "sampled")
 
 
 class LargeFile:
-    """A model file with an index, open for reading.
+    """A model file with an index, open for reading, as it was read or last changed from here.
 
     Parameters
     ----------
@@ -64,60 +66,79 @@ class LargeFile:
         As :func:`gddsg.store.rows_file.read_rows` gives it.
     digests : dict of str to bytes
         Of all rows but the index.
-    glances : dict of str to Glance
-        Of all cards.
     """
 
     def __init__(self, path: StrPath) -> None:
         self._path, self._lock = path, threading.Lock()
-        self._kept: dict[str, bytes] = {}
+        self._cards: WeakValueDictionary[str, FiledCard] = WeakValueDictionary()
+        self._state = file_state(path)
         with _sqlite_trouble(path):
             self._connection = _connect(check_before_opening(path))
             rows = self._connection.execute("BEGIN").execute("SELECT key, value FROM header").fetchall()
             index = self._fetch(INDEX)
             self._connection.execute("COMMIT")
-        self.digests, self.glances = _read_index(path, index)
+        self.digests, self._glances = _read_index(path, index)
         everything = {**self.digests, INDEX: card_digest(INDEX, index)}
         self.header = checked_header(path, LARGE_VERSION, dict(rows), everything)
+
+    def is_at(self, path: Path) -> bool:
+        """Whether this is the file at a path, and nobody else has changed it."""
+        return self._state is not None and file_state(path) == self._state
 
     def _fetch(self, name: str) -> bytes:
         found = self._connection.execute("SELECT body FROM cards WHERE name = ?", (name,)).fetchone()
         return found[0] if found and isinstance(found[0], bytes) else b""
 
-    def read(self, name: str) -> bytes:
-        """The body of a row, compared with its digest."""
-        kept = self._kept.get(name)
-        if kept is not None:
-            return kept
+    def read(self, name: str, digest: bytes) -> bytes:
+        """The body of a row, which must have that digest."""
         with self._lock, _sqlite_trouble(self._path):
             body = self._fetch(name)
-        if card_digest(name, body) != self.digests[name]:
+        if card_digest(name, body) != digest:
             raise ModelFileError(
                 f"The row {name!r} of {self._path} is not the one that was there when the file was opened: another "
                 "process has changed it, or it is damaged. Read the file again."
             )
         return body
 
-    def keep(self, name: str) -> None:
-        """Keep a row in memory which is about to go from the file, for models that were read before."""
-        if name in self.digests:
-            self._kept[name] = self.read(name)
+    def cards(self, rank: int) -> dict[str, FiledCard]:
+        """All cards by the names of their rows, for a model of that rank."""
+        found = {
+            name: FiledCard(glance, rank, Row(self, name, self.digests[name])) for name, glance in self._glances.items()
+        }
+        self._cards.update(found)
+        self._glances = {}  # the cards have them
+        return found
 
-    def card(self, name: str, rank: int) -> FiledCard:
-        """The card of that name."""
-        return FiledCard(self.glances[name], self, name, rank, self.digests[name])
+    def pick_up(self, names: Iterable[str]) -> None:
+        """Have cards carried whose rows are about to go: models that were read before answer as they did."""
+        for name in names:
+            card = self._cards.pop(name, None)
+            if card is not None:
+                card.pick_up()
+
+    def lay_down(self, digests: Mapping[str, bytes], cards: Mapping[str, ClassCard]) -> None:
+        """Know the rows that the file has now, and lay down those cards that were new to it."""
+        self.digests, self._state = dict(digests), file_state(self._path)
+        for name, card in cards.items():
+            if isinstance(card, FiledCard):
+                card.lay_down(Row(self, name, digests[name]))
+                self._cards[name] = card
 
     # ---------------------------------------------------------------- what follows from the cards
 
     def frame(self, sample: tuple[ClassCard, ...], rooted: bool) -> Frame | None:
         """See :class:`gddsg.core.large_classes.Kept`."""
-        name = frame_name(sample, rooted)
-        return Frame.from_bytes(self.read(name), sample) if name in self.digests else None
+        body = self._derived(frame_name(sample, rooted))
+        return None if body is None else Frame.from_bytes(body, sample)
 
     def block(self, frame: Frame, keys: tuple[int, ...]) -> ClassBlock | None:
         """See :class:`gddsg.core.large_classes.Kept`."""
-        name, dim = block_name(frame, keys), len(frame.metric.whitener)
-        return ClassBlock.from_bytes(self.read(name), len(keys), dim) if name in self.digests else None
+        body = self._derived(block_name(frame, keys))
+        return None if body is None else ClassBlock.from_bytes(body, len(keys), len(frame.metric.whitener))
+
+    def _derived(self, name: str) -> bytes | None:
+        digest = self.digests.get(name)
+        return None if digest is None else self.read(name, digest)
 
 
 def open_large(path: StrPath) -> LargeFile | None:
@@ -188,7 +209,18 @@ class LargeRows(Mapping[str, bytes]):
         digest, card = file.digests.get(name), self.cards.get(name)
         if digest is None or card is None:
             return digest is not None  # what is derived has a name that says what it is
-        return (card.digest if isinstance(card, FiledCard) else card_digest(name, card.to_bytes())) == digest
+        row = _row(card)
+        return (row.digest if row and row.name == name else card_digest(name, card.to_bytes())) == digest
+
+    def file_at(self, path: Path) -> LargeFile | None:
+        """The file at that path, if cards lie in it and nobody else has changed it; else it has to be read."""
+        row = next((row for row in map(_row, self.cards.values()) if row), None)
+        return row.source if row and isinstance(row.source, LargeFile) and row.source.is_at(path) else None
+
+
+def _row(card: ClassCard) -> Row | None:
+    """Where the card lies."""
+    return card.place if isinstance(card, FiledCard) and isinstance(card.place, Row) else None
 
 
 def _read_index(path: StrPath, body: bytes) -> tuple[dict[str, bytes], dict[str, Glance]]:
@@ -225,14 +257,12 @@ def amend(path: Path, header: Mapping[str, object], rows: LargeRows, last_look: 
     last_look : callable or None
         Called when nobody else can write any more; where it raises, the file stays as it was.
     """
-    file = open_large(path) if path.is_file() and file_version(path) == LARGE_VERSION else None
+    file = rows.file_at(path) or open_large(path)
     if file is None:
         return False
     new = [name for name in rows if not rows.unchanged(file, name)]
     gone = [name for name in file.digests if name not in rows]
-    for held in _files_of(rows):
-        for name in (*new, *gone):
-            held.keep(name)
+    file.pick_up((*new, *gone))
     header_rows = encode_header(header)
     try:
         with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, isolation_level=None)) as change:
@@ -243,19 +273,15 @@ def amend(path: Path, header: Mapping[str, object], rows: LargeRows, last_look: 
             change.executemany("DELETE FROM cards WHERE name = ?", [(name,) for name in (*gone, *new, INDEX)])
             digests = {name: digest for name, digest in file.digests.items() if name in rows}
             digests |= {name: insert_card(change, name, rows[name]) for name in new}
-            digests[INDEX] = insert_card(change, INDEX, rows.index(digests))
+            index = insert_card(change, INDEX, rows.index(digests))
             change.execute("DELETE FROM header")
-            everything = header_rows | {DIGEST_KEY: model_digest(LARGE_VERSION, header_rows, digests)}
+            everything = header_rows | {DIGEST_KEY: model_digest(LARGE_VERSION, header_rows, digests | {INDEX: index})}
             change.executemany("INSERT INTO header VALUES (?, ?)", everything.items())
             change.execute("COMMIT")
     except (OSError, sqlite3.Error) as cause:
         raise unwritable(path, cause) from cause
+    file.lay_down(digests, {name: rows.cards[name] for name in new if name in rows.cards})
     return True
-
-
-def _files_of(rows: LargeRows) -> set[Any]:
-    """Files that cards of the model are read from."""
-    return {card.source for card in rows.cards.values() if isinstance(card, FiledCard)}
 
 
 # SQLite.

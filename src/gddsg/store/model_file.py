@@ -25,8 +25,14 @@ from gddsg.store.row_names import PREDICTOR, card_label, card_name
 from gddsg.store.rows_file import read_rows, write_rows
 
 
-def replace_model(path: str | PathLike[str], model: Model, last_look: Callable[[], None] | None = None) -> None:
-    """Write a model to ``path``, replacing what was there in one step, whoever else writes; see :func:`write_rows`."""
+def replace_model(path: str | PathLike[str], model: Model, last_look: Callable[[], None] | None = None) -> Model:
+    """Write a model to ``path``, replacing what was there in one step, whoever else writes; see :func:`write_rows`.
+
+    Returns
+    -------
+    Model
+        The same; the cards of a large one are in the file now.
+    """
     if model.feature_dim is not None:
         check_memory(model.feature_dim, model.settings.projection_dim)
     for label in model.labels:
@@ -38,21 +44,20 @@ def replace_model(path: str | PathLike[str], model: Model, last_look: Callable[[
         "arrival_groups": [list(group) for group in model.arrival_groups],
     }
     if model.derived.large:
-        large = LargeRows(model)
-        if not amend(Path(path), header, large, last_look):
-            write_rows(path, header, large, last_look, large.index)
-        return
+        return _replace_large(Path(path), header, model, last_look)
     rows = {card_name(label): card.to_bytes() for label, card in model.cards.items()}
     write_rows(path, header, rows | _kept_predictor(model), last_look)
+    return model
 
 
-def refiled(path: str | PathLike[str], model: Model) -> Model:
-    """The model with its cards in the file that it was written to, if they are so many that they stay there."""
-    large = open_large(path) if model.derived.large else None
-    if large is None:
+def _replace_large(path: Path, header: Mapping[str, Any], model: Model, last_look: Callable[[], None] | None) -> Model:
+    rows = LargeRows(model)
+    if amend(path, header, rows, last_look):
         return model
-    cards = {label: large.card(card_name(label), model.settings.rank) for label in model.labels}
-    return Model(model.settings, cards, model.arrival_groups, model.derived, large)
+    write_rows(path, header, rows, last_look, rows.index)
+    file = LargeFile(path)
+    cards = file.cards(model.settings.rank)
+    return Model(model.settings, {k: cards[card_name(k)] for k in model.labels}, (), model.derived, file)
 
 
 def _kept_predictor(model: Model) -> dict[str, bytes]:
@@ -90,8 +95,9 @@ def read_model(path: str | PathLike[str]) -> Model:
 
 
 def _large_model(file: LargeFile) -> Model:
-    settings, labels = _settings(file.header), _labels(file.glances)
-    cards = {label: file.card(name, settings.rank) for label, name in labels.items()}
+    settings = _settings(file.header)
+    rows = file.cards(settings.rank)
+    cards = {label: rows[name] for label, name in _labels(rows).items()}
     if any(card.glance.sampled for card in cards.values()):
         _check_samples(cards.values())
     some = next(iter(cards.values())).whole()

@@ -87,7 +87,7 @@ class SharedModel:
         Model or None
             The model that was in the file before.
         """
-        from gddsg.store.model_file import refiled, replace_model
+        from gddsg.store.model_file import replace_model
 
         with _lock(self.path, self._on_wait) as target:
             while True:
@@ -97,14 +97,14 @@ class SharedModel:
                 if after is None or after is before:
                     return before
                 _refuse_hard_links(target, state)
-                if before is None or Counter(after.cards.values()) != Counter(before.cards.values()):
+                if before is None or not _same_cards(before, after):
                     after.check_answers()  # the same cards under other names answer as they did
                 try:
-                    replace_model(target, after, last_look=partial(_refuse_another, target, state))
+                    after = replace_model(target, after, last_look=partial(_refuse_another, target, state))
                 except _AnotherFileError:
                     continue
                 written = file_state(target)
-                self._seen = None if written is None else (written, refiled(target, after))
+                self._seen = None if written is None else (written, after)
                 return before
 
 
@@ -122,6 +122,10 @@ def write_model(path: str | PathLike[str], model: Model) -> None:
 
     with _lock(path) as target:
         replace_model(target, model)
+
+
+def _same_cards(one: Model, other: Model) -> bool:
+    return len(one.cards) == len(other.cards) and Counter(one.cards.values()) == Counter(other.cards.values())
 
 
 class _AnotherFileError(Exception):
