@@ -288,7 +288,7 @@ def test_only_what_is_asked_for_is_computed():
 
 def test_of_classes_that_differ_by_rounding_alone_the_first_is_taken():
     scores = np.log([[0.25, 0.25 * (1 + 1e-13), 0.5], [0.4, 0.4 * (1 + 1e-13), 0.2], [0.2, 0.4 * (1 + 1e-6), 0.4]])
-    assert module._first_best(scores).tolist() == [2, 0, 1]
+    assert module.first_best(scores).tolist() == [2, 0, 1]
 
 
 # Novelty and rejection.

@@ -24,4 +24,4 @@ def test_it_keeps_next_to_nothing_for_heads():
     X, y = np.random.default_rng(0).random((60, 16)), np.repeat([0, 1, 2], 20)
     alone, whole = Discriminant().fit(X, y), GDDSG().fit(X, y)
     assert alone.state_bytes() < whole.state_bytes() / 4
-    assert alone.learnt_.state.cards[0].projected.dim == 1
+    assert alone.learnt_.state.cards[0].projected.dim == 0

@@ -673,7 +673,8 @@ def test_the_only_class_is_explained_without_rivals():
     ("name", "value"),
     [(name, "nonsense") for name in ("grouping", "identification", "decision", "feature_transform", "distance")]
     + [("grouping", None), ("decision", ["soft"]), ("distance", "Cosine")]
-    + [(name, value) for name in ("projection_dim", "rank") for value in (0, -3, 2.5, "64", None)]
+    + [(name, value) for name in ("projection_dim", "rank") for value in (-3, 2.5, "64", None)]
+    + [("rank", 0)]
     + [("seed", value) for value in (-1, 1.5, "x", None, 2**40)],
 )
 def test_a_bad_parameter_is_refused_when_learning(name, value):

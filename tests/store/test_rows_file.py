@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from gddsg.errors import GddsgError, InputError, ModelFileError
 from gddsg.store import rows_file
-from gddsg.store.rows_file import FORMAT_VERSION, read_rows, write_rows
+from gddsg.store.rows_file import FORMAT_VERSION, LARGE_VERSION, read_rows, write_rows
 
 HEADER = {"kind": "gddsg", "parameters": {"regularisation": 0.1, "seed": None, "names": ["a", "β"]}}
 CARDS = {"cat": bytes(range(256)) * 12, "dog": b"woof", "鳥": b"", "": b"no name"}
@@ -513,7 +513,7 @@ def test_a_database_of_another_program_is_a_clear_error(tmp_path):
 
 
 def test_a_newer_version_asks_for_an_upgrade(old_model):
-    edit(old_model, f"PRAGMA user_version = {FORMAT_VERSION + 1}")
+    edit(old_model, f"PRAGMA user_version = {LARGE_VERSION + 1}")
     refused(old_model, "written by a newer gddsg.*upgrade")
     edit(old_model, "PRAGMA user_version = 0")
     refused(old_model, "version 0 does not exist")

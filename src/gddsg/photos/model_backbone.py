@@ -63,7 +63,7 @@ class ModelBackbone:
         device: str | None,
         ask: Callable[[str], bool] | None = None,
         quality: str | None = None,
-        load: Loader = load_backbone,
+        load: Loader | None = None,
     ) -> None:
         check_quality(quality, wanted)
         if device is not None:
@@ -71,7 +71,7 @@ class ModelBackbone:
         if wanted is not None:
             resolve_name(wanted)
         self._path, self._wanted, self._device, self._ask = path, wanted, device, ask
-        self._quality, self._load_backbone = quality, load
+        self._quality, self._load_backbone = quality, load or load_backbone
         self._agreed: str | None = None
         self._loaded: dict[str, Once[Backbone]] = {}  # by name
 
