@@ -72,7 +72,9 @@ def answers(model, *places):
 def test_cards_are_read_when_somebody_asks_for_them(path, monkeypatch):
     asked = []
     read = large_file.LargeFile.read
-    monkeypatch.setattr(large_file.LargeFile, "read", lambda self, name, digest: asked.append(name) or read(self, name, digest))
+    monkeypatch.setattr(
+        large_file.LargeFile, "read", lambda self, name, digest: asked.append(name) or read(self, name, digest)
+    )
     model = read_model(path)
     assert file_version(path) == LARGE_VERSION
     assert isinstance(model.predictor, LargePredictor)
