@@ -132,6 +132,11 @@ def test_help_names_every_command_and_shows_examples():
     assert "Example" in text
 
 
+@pytest.mark.parametrize("command", [["serve"], ["pretrain-vit"], ["bench", "run"]])
+def test_help_names_the_extra_that_a_command_needs(command):
+    assert re.search(r"install 'gddsg\[[a-z]+]'", " ".join(run(*command, "--help").output.replace("│", " ").split()))
+
+
 def test_help_comes_without_loading_torch():
     script = "import sys, gddsg.cli; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -66,7 +66,7 @@ def run(
     engine: Annotated[
         Engine,
         typer.Option(
-            help="Processes of this machine, or Ray (pip install 'gddsg[ray]'): here, or on a cluster with --address."
+            help="Processes of this machine, or Ray (pip install 'gddsg\\[ray]'): here, or on a cluster with --address."
         ),
     ] = Engine.PROCESSES,
     address: Annotated[

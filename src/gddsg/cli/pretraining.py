@@ -40,9 +40,9 @@ def pretrain_vit(
     device: Device = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a compact ViT on top of EfficientNet-Lite0, which teaches it; no hub, no GPU needed.
+    r"""Train a compact ViT on top of EfficientNet-Lite0, which teaches it; no hub, no GPU needed.
 
-    May be stopped at any moment: the same call goes on where it was. Needs pip install 'gddsg[train]'.
+    May be stopped at any moment: the same call goes on where it was. Needs pip install 'gddsg\[train]'.
     """
     from gddsg.backbones import best_device, require_device
     from gddsg.data.image_folder import read_photos

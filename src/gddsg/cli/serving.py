@@ -42,9 +42,9 @@ def serve(
     max_body_mb: Annotated[int, typer.Option(min=1, help="Largest request, in MiB.")] = 256,
     rate: Annotated[float, typer.Option(min=0.1, help="Requests a second that each token may make.")] = 100.0,
 ) -> None:
-    """Serve a page in which people teach the model class by class, and an HTTP service for programs.
+    r"""Serve a page in which people teach the model class by class, and an HTTP service for programs.
 
-    Needs pip install 'gddsg[serve]'.
+    Needs pip install 'gddsg\[serve]'.
     """
     if (model is None) != demo:
         raise typer.BadParameter("Name a model file, or --demo, and not both.")

@@ -78,8 +78,8 @@ class Row:
 class FiledCard(ClassCard):
     """A card of a large model: a glance at it in memory, all else in the file.
 
-    What it says never changes, but where it is kept does. A newcomer carries its bytes until somebody has written them
-    to a file and lays it down there; a card whose row is about to go is picked up again.
+    What it says never changes, but where it is kept does. A newcomer is in memory until somebody has written it to a
+    file and lays it down there; a card whose row is about to go is picked up again.
 
     Parameters
     ----------
@@ -87,49 +87,50 @@ class FiledCard(ClassCard):
         What it looks like.
     rank : int
         The model's.
-    place : Row or bytes
-        Where it lies, or the bytes that it carries.
+    place : Row or ClassCard
+        Where it lies; else the card itself.
     """
 
     glance: Glance
     rank: int
-    place: Row | bytes
+    place: Row | ClassCard
     origin: FiledCard | None
 
-    def __init__(self, glance: Glance, rank: int, place: Row | bytes, origin: FiledCard | None = None) -> None:
+    def __init__(self, glance: Glance, rank: int, place: Row | ClassCard, origin: FiledCard | None = None) -> None:
         key = glance.key if origin is None else glance.thinned_key
         # the fields of a frozen dataclass are set once, here; the place is no part of the value
         self.__dict__.update(glance=glance, rank=rank, place=place, origin=origin, key=key)
 
     @classmethod
     def carried(cls, card: ClassCard, rank: int) -> FiledCard:
-        """The card for a model of that rank, which lies where it lay or carries its bytes."""
-        place = card.place if isinstance(card, FiledCard) and card.origin is None else card.to_bytes()
-        return cls(Glance.of(card), rank, place)
+        """The card for a model of that rank: it lies where it lay, or is in memory."""
+        return cls(Glance.of(card), rank, card.place if isinstance(card, FiledCard) else card)
 
     def pick_up(self) -> None:
-        """Carry the bytes from now on."""
-        self.__dict__["place"] = self.to_bytes()
+        """Be in memory from now on."""
+        self.__dict__["place"] = self.whole()
 
     def lay_down(self, row: Row) -> None:
-        """Leave the bytes in a row that has them."""
+        """Be in a row that holds these bytes from now on."""
         self.__dict__["place"] = row
 
     def whole(self) -> ClassCard:
         """The card, read now."""
         if self.origin is not None:
             return self.origin.whole().thinned
-        card = ClassCard.from_bytes(self._read(), self.rank)
+        body = self._read()
+        if isinstance(body, ClassCard):
+            return body
+        card = ClassCard.from_bytes(body, self.rank)
         if Glance.of(card) != self.glance:
             raise ModelFileError("A card of this model is not what its index says. Do not use the file.")
         return card
 
-    def _read(self) -> bytes:
-        if self.origin is not None:
-            return self.origin._read()
+    def _read(self) -> bytes | ClassCard:
+        """The bytes in the file, or the card itself if it is in memory."""
         place = self.place
         try:
-            return place if isinstance(place, bytes) else place.source.read(place.name, place.digest)
+            return place if isinstance(place, ClassCard) else place.source.read(place.name, place.digest)
         except ModelFileError:
             if place is self.place:
                 raise
@@ -153,16 +154,12 @@ class FiledCard(ClassCard):
     @property
     def thinned(self) -> ClassCard:
         """What the card says of its class, with no more weight than its distinct samples have."""
-        return self if self.count == self.distinct else FiledCard(self.glance, self.rank, b"", origin=self)
+        return self if self.count == self.distinct else FiledCard(self.glance, self.rank, self, origin=self)
 
     def factor(self, view: View) -> CodedRows:
         """Directions of the scatter, without the rest of the card."""
-        try:
-            _, arrays = unpack(self._read())
-            name = view if f"{view}.codes" in arrays else "raw"
-            rows = CodedRows(arrays[f"{name}.codes"], arrays[f"{name}.scales"])
-        except MALFORMED as error:
-            raise InputError(f"A card of this model is damaged ({error}). Do not use the file.") from error
+        body = (self.origin or self)._read()
+        rows = body.factor(view) if isinstance(body, ClassCard) else _factor(body, view)
         return rows.thinned(self.glance.count, self.count)
 
     # what a card has, each time from the file
@@ -212,7 +209,8 @@ class FiledCard(ClassCard):
 
     def to_bytes(self) -> bytes:
         """The card as bytes."""
-        return self._read() if self.origin is None else self.whole().to_bytes()
+        body = self._read() if self.origin is None else self.whole()
+        return body.to_bytes() if isinstance(body, ClassCard) else body
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, FiledCard) and isinstance(self.place, Row) and self.place == other.place:
@@ -224,3 +222,12 @@ class FiledCard(ClassCard):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ClassCard.from_bytes, (self.to_bytes(), self.rank)
+
+
+def _factor(body: bytes, view: View) -> CodedRows:
+    try:
+        _, arrays = unpack(body)
+        name = view if f"{view}.codes" in arrays else "raw"
+        return CodedRows(arrays[f"{name}.codes"], arrays[f"{name}.scales"])
+    except MALFORMED as error:
+        raise InputError(f"A card of this model is damaged ({error}). Do not use the file.") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,15 @@ Beyond it a look at all classes takes longer than the rest of an answer."""
 
 CLOSE_LOG_ODDS, CLOSE_CLASSES = 6.0, 8
 """As ``CANDIDATE_LOG_ODDS`` and ``MAX_CANDIDATES`` of smaller models, but each of these comes from the disk."""
+
+
+class _Close(NamedTuple):
+    """The classes close to the best of a row."""
+
+    row: int
+    columns: NDArray[np.intp]
+    classes: NDArray[np.intp]
+    means: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,26 +76,30 @@ class LargePredictor(Predictor):
     def _listed(self, whitened: Floats, rough: NDArray[np.float32]) -> tuple[NDArray[np.intp], Floats]:
         """Places and scores ``(n, n_listed)`` of the classes that deserve a closer look."""
         listed = pick(rough, LISTED_CLASSES)
-        scores = np.empty(listed.shape)
+        scores, quick, close = np.empty(listed.shape), whitened.astype(np.float32), []
         for row, classes in enumerate(listed):  # each row by itself, so that its answer depends on no other
-            scores[row] = self._score(whitened[row], classes)
+            means, biases = self._gather(classes)
+            scores[row] = means @ quick[row] - biases
+            (leading,) = self._leading(scores[row, None], CLOSE_CLASSES, CLOSE_LOG_ODDS / self.temperature)
+            few = np.flatnonzero(leading)
+            scores[row, few] = means[few] @ whitened[row] - biases[few]  # float32 will do for those that lie behind
+            close.append(_Close(row, few, classes[few], means[few]))
+        self._add_own_scatter(whitened, scores, [one for one in close if len(one.columns)])
         return listed, scores
 
-    def _score(self, whitened: Floats, classes: NDArray[np.intp]) -> Floats:
-        """Scores ``(n_listed,)`` of a row, with the term of its own scatter for each class close to the best."""
-        means, biases = self._gather(classes)
-        scores = means @ whitened.astype(np.float32) - biases
-        (close,) = self._leading(scores[None], CLOSE_CLASSES, CLOSE_LOG_ODDS / self.temperature)
-        few = np.flatnonzero(close)
-        if len(few) == 0:
-            return scores
-        last = scores[few].min()
+    def _add_own_scatter(self, whitened: Floats, scores: Floats, close: list[_Close]) -> None:
+        """Add the term of its own scatter to every close class of each row; what lies behind stays behind."""
+        if not close:
+            return
         # T_0⁻¹ (x - μ) = W (Wᵀ x - Wᵀ μ)
-        apart = (whitened - means[few]) @ self.whitener.T
-        scores[few] = means[few] @ whitened - biases[few]  # anew: float32 will do for those that lie behind
-        scores[few] += [self._own_term(c, vector) for c, vector in zip(classes[few].tolist(), apart, strict=True)]
-        scores[~close] += scores[few].min() - last
-        return scores
+        apart = np.concatenate([whitened[one.row] - one.means for one in close]) @ self.whitener.T
+        vectors = iter(apart)
+        for row, columns, classes, _ in close:
+            behind = np.ones(scores.shape[1], dtype=bool)
+            behind[columns] = False
+            last = scores[row, columns].min()
+            scores[row, columns] += [self._own_term(c, next(vectors)) for c in classes.tolist()]
+            scores[row, behind] += scores[row, columns].min() - last
 
     def _gather(self, classes: NDArray[np.intp]) -> tuple[NDArray[np.float32], Floats]:
         """Means ``(n_listed, dim)`` and biases ``(n_listed,)`` of classes in ascending order."""

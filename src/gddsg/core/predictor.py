@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,7 @@ class Predictor(Decision):
     def predict(self, features: Features, reject: float | None = None, unknown: Label = "unknown") -> NDArray[Any]:
         """Labels ``(n,)``; ``unknown`` for inputs stranger than a share ``reject`` of known ones is."""
         best = np.concatenate([self._best(part) for part in self._chunks(features)])
-        labels: NDArray[Any] = self._names()[best]
+        labels: NDArray[Any] = self._names[best]
         if reject is None:
             return labels
         strange = self.measure_novelty(features) > self.novelty_limit(reject)
@@ -125,13 +126,14 @@ class Predictor(Decision):
         """Labels ``(n,)`` by the heads of the chosen groups ``(n,)`` alone."""
         parts = zip(self._chunks(features), self._chunks(chosen), strict=True)
         best = np.concatenate([self.inside(rows, own).argmax(1) for rows, own in parts])
-        labels: NDArray[Any] = self._names()[best]
+        labels: NDArray[Any] = self._names[best]
         return labels
 
     def _best(self, features: Features) -> NDArray[np.intp]:
         """Place ``(n,)`` in canonical order of the class that each row gets."""
         return first_best(self.log_probabilities(features))
 
+    @cached_property
     def _names(self) -> NDArray[Any]:
         """Labels in canonical order."""
         names = np.empty_like(self.labels)

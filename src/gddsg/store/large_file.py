@@ -49,6 +49,7 @@ from gddsg.store.rows_file import (
 
 StrPath = str | PathLike[str]
 
+_CACHE_KB = 32_000  # as many pages as say where each card is; SQLite's own 2 MB are read anew for every card
 _COLUMNS = ("key", "count", "distinct", "thinned_key", "rooted", "sampled")
 
 
@@ -301,6 +302,7 @@ def _connect(source: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
         check_schema(source, connection)
     except Exception:
         connection.close()
