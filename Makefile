@@ -16,7 +16,7 @@ BACKBONE     ?= hybrid-vit
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint slow attack kill-serve fuzz-serve bench-serve bench bench-photos bench-copies bench-quality bench-training bench-scale figures theory clean
+.PHONY: help demo test lint slow attack kill-serve kill-scale fuzz-serve bench-serve bench bench-photos bench-copies bench-quality bench-training bench-scale figures theory clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ attack: $(STAMP)  ## kills, damage, forgery and hostile input by the thousand; u
 
 kill-serve: $(STAMP)  ## kill the HTTP service a hundred times under load, and look for what was lost or left behind
 	$(BIN)/python -m tests.serve.kills --rounds 100
+
+kill-scale: $(STAMP)  ## kill workers, machines and drivers that learn the first of PHOTOS="folder ..." and FILE=features.npz
+	$(BIN)/python -m tests.scale.kills $(firstword $(PHOTOS)) $(FILE)
 
 fuzz-serve: $(STAMP)  ## schemathesis on the HTTP service; needs pip install 'gddsg[fuzz]'
 	$(BIN)/python -m tests.serve.fuzz --examples 200

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import secrets
 import signal
 import subprocess
 import sys
@@ -25,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.scale.machines import Machines, two_machines
 
 from gddsg.bench.revision import code_revision
 from gddsg.files import replace_file
 from gddsg.store import read_model
-from gddsg.working_folder import working_folder
 
 RECORD = Path(__file__).parents[2] / "benchmarks" / "records" / "scale-kills.json"
 KINDS = ("worker", "node", "driver")
@@ -40,47 +38,6 @@ from gddsg import scale
 scale.learn(sys.argv[1], sys.argv[2], address=sys.argv[3], workers=2, device="cpu",
             progress=lambda done, total: print(done, flush=True))
 """
-
-
-class Machines:
-    """Two nodes on this machine, the second of which may go and come back."""
-
-    def __init__(self, folder: str) -> None:
-        from ray.cluster_utils import Cluster
-
-        usual = {"num_cpus": 1, "object_store_memory": 200_000_000, "include_dashboard": False}
-        self._cluster = Cluster(initialize_head=True, head_node_args={**usual, "temp_dir": folder})
-        self._second = self._add()
-
-    def _add(self) -> Any:
-        return self._cluster.add_node(num_cpus=1, object_store_memory=200_000_000)
-
-    @property
-    def address(self) -> str:
-        """Of the cluster."""
-        return str(self._cluster.address)
-
-    def lose_node(self) -> None:
-        """The second machine goes at once, with all that it was doing, and another comes."""
-        self._cluster.remove_node(self._second, allow_graceful=False)
-        self._second = self._add()
-
-    def lose_worker(self, draw: random.Random) -> bool:
-        """Kill one of the processes that work; False where there is none."""
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                if b"ray::_Actor" in (process / "cmdline").read_bytes():
-                    found.append(int(process.name))
-            except OSError:
-                continue
-        if found:
-            os.kill(draw.choice(found), signal.SIGKILL)
-        return bool(found)
-
-    def close(self) -> None:
-        """End both."""
-        self._cluster.shutdown()
 
 
 def learn(model: Path, source: Path, address: str) -> subprocess.Popen[str]:
@@ -117,14 +74,16 @@ def kill(kind: str, driver: subprocess.Popen[str], machines: Machines, draw: ran
         driver.wait()
         return True
     if kind == "node":
-        machines.lose_node()
+        machines.replace_node()
         return True
     return machines.lose_worker(draw)
 
 
 def photo_counts(folder: Path) -> dict[str, int]:
-    """Different photos of each class."""
-    return {one.name: len({p.read_bytes() for p in one.iterdir()}) for one in sorted(folder.iterdir()) if one.is_dir()}
+    """Different photos of each class; one that is in two classes is learnt in neither."""
+    bodies = {one.name: {path.read_bytes() for path in one.iterdir()} for one in folder.iterdir() if one.is_dir()}
+    homes = Counter(body for some in bodies.values() for body in some)
+    return {label: sum(homes[body] == 1 for body in some) for label, some in sorted(bodies.items())}
 
 
 def feature_counts(path: Path) -> dict[str, int]:
@@ -182,21 +141,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--pause", type=float, default=0.3, help="between kills, as a share of an undisturbed run")
     given = parser.parse_args()
-    os.environ.update(
-        RAY_USAGE_STATS_ENABLED="0",
-        RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",
-        RAY_AUTH_MODE="token",
-        RAY_AUTH_TOKEN=secrets.token_hex(32),
-    )
-    with working_folder() as folder:
-        machines = Machines(str(folder))
-        try:
-            found = [
-                attack(source.resolve(), count, given.rounds, given.pause, machines, given.seed)
-                for source, count in ((given.folder, photo_counts), (given.features, feature_counts))
-            ]
-        finally:
-            machines.close()
+    with two_machines() as machines:
+        found = [
+            attack(source.resolve(), count, given.rounds, given.pause, machines, given.seed)
+            for source, count in ((given.folder, photo_counts), (given.features, feature_counts))
+        ]
     runs = [run for one in found for run in one["runs"]]
     faults = sum(run[kind] for run in runs for kind in ("lost", "doubled", "other_cards")) + sum(
         len(one["left"]) for one in found
