@@ -498,3 +498,18 @@ def test_a_model_without_classes_says_so(ask):
     model = Model(Settings(projection_dim=8))
     with pytest.raises(InputError, match="learnt no class yet"):
         ask(model.plus(model.make_cards(torch.eye(4), ["cat"] * 4)).without("cat"))
+
+
+def test_cards_do_not_show_how_many_threads_made_them():
+    rng = np.random.default_rng(0)
+    features = torch.from_numpy(np.abs(rng.normal(size=(90, 50))).astype(np.float32))
+    labels = [f"c{i % 10}" for i in range(90)]
+    found = []
+    for threads in (1, 2, 4):
+        torch.set_num_threads(threads)
+        cards = Model(Settings(projection_dim=50)).make_cards(features, labels)
+        merged = Model(Settings(projection_dim=50)).plus(cards).plus(cards).cards
+        found.append([card.to_bytes() for some in (cards, merged) for card in some.values()])
+        assert torch.get_num_threads() == threads
+    torch.set_num_threads(1)
+    assert found[0] == found[1] == found[2]

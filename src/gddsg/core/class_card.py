@@ -18,6 +18,7 @@ from gddsg.core.coded_rows import CodedRows
 from gddsg.core.content_hash import hash_bytes, hash_rows, is_held_out
 from gddsg.core.moments import CodedMoments, Moments
 from gddsg.core.near_copies import NO_SKETCHES, Sketches, count_distinct, sketch_samples, sorted_sketches
+from gddsg.core.one_thread import one_thread
 from gddsg.core.transform import View, signed_root, unit
 from gddsg.errors import InputError
 
@@ -95,6 +96,7 @@ class ClassCard:
         object.__setattr__(self, "key", hash_bytes(b"".join(array.tobytes() for array in sums)))
 
     @classmethod
+    @one_thread()
     def of(
         cls,
         features: Tensor,
@@ -181,6 +183,7 @@ class ClassCard:
         """Directions of the scatter of the features seen in one of two ways, or in the one that there is."""
         return (self.view(view) or self.raw).factor
 
+    @one_thread()
     def merge(self, other: ClassCard, rank: int) -> ClassCard:
         """The card of both sets of samples of the class together."""
         ranks, dim = CardRanks.of(rank), self.raw.dim

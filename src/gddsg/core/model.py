@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import MappingProxyType
@@ -230,19 +231,23 @@ class Model:
             uint64, one a row, to tell samples apart by.
         """
         check_memory(features.shape[1], self.settings.projection_dim)
-        names, cards = np.array(labels), {}
-        new = np.ones(len(names), dtype=bool) if sample_ids is None else self._find_new(sample_ids, labels)
-        for label in sorted(set(labels)):
-            own = (names == label) & new
-            if own.any():
-                cards[label] = ClassCard.of(
-                    features[torch.from_numpy(own).to(features.device)],
-                    self._project,
-                    self.settings.rank,
-                    plain=self.settings.plain,
-                    sample_ids=None if sample_ids is None else sample_ids[own],
-                )
-        return cards
+        new = np.ones(len(labels), dtype=bool) if sample_ids is None else self._find_new(sample_ids, labels)
+        rows: dict[Label, list[int]] = {label: [] for label in sorted(set(labels))}
+        for row in np.flatnonzero(new).tolist():
+            rows[labels[row]].append(row)
+
+        def card(own: list[int]) -> ClassCard:
+            return ClassCard.of(
+                features[torch.tensor(own, device=features.device)],
+                self._project,
+                self.settings.rank,
+                plain=self.settings.plain,
+                sample_ids=None if sample_ids is None else sample_ids[own],
+            )
+
+        learnt = {label: own for label, own in rows.items() if own}
+        with ThreadPoolExecutor(torch.get_num_threads()) as pool:  # a card takes one thread
+            return dict(zip(learnt, pool.map(card, learnt.values()), strict=True))
 
     def _find_new(self, ids: SampleIds, labels: Sequence[Label]) -> NDArray[np.bool_]:
         """Rows whose sample is new; the same sample under two labels is an error."""
