@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from gddsg.core.shortlist import LISTED_CLASSES, pick
 from gddsg.files import replace_file
 from gddsg.store import SharedModel, read_model
 
-DIM, SAMPLES, FAMILY, STEPS = 1280, 20, 20, (40_000, 60_000)
+DIM, SAMPLES, FAMILY, STEP = 1280, 20, 20, 20_000
 SETTINGS = Settings(projection_dim=0)
 
 
@@ -84,18 +85,18 @@ def name(number: int) -> str:
     return f"class {number:06d}"
 
 
-def learn(path: Path, drawn: Drawn, classes: int) -> list[dict[str, float]]:
-    """Build the file in two steps."""
-    steps: list[dict[str, float]] = []
-    shared, start = SharedModel(path), 0
-    for step in STEPS:
+def learn(path: Path, drawn: Drawn, classes: int) -> Iterator[dict[str, float]]:
+    """Build the file step by step."""
+    shared = SharedModel(path)
+    for start in range(0, classes, STEP):
+        numbers = range(start, min(start + STEP, classes))
         begun = time.perf_counter()
-        numbers = range(start, start := min(start + step, classes))
         cards = {name(number): drawn.card(number) for number in numbers}
+        drawing = time.perf_counter() - begun
         shared.change(lambda model, cards=cards: (model or Model(SETTINGS)).plus(cards))
-        steps.append({"classes": len(shared.read().labels), "seconds": round(time.perf_counter() - begun, 1)})
-        print(steps[-1], flush=True)
-    return steps
+        step = {"classes": numbers.stop, "seconds": round(time.perf_counter() - begun - drawing, 1)}
+        print(step, flush=True)
+        yield step
 
 
 def load_and_answer(path: Path, classes: int, queries: int) -> dict[str, Any]:
@@ -174,27 +175,41 @@ def change(path: Path, drawn: Drawn, classes: int, rows: NDArray[np.float32]) ->
     }
 
 
-def class_lines(classes: dict[str, Any]) -> list[str]:
-    """Of a model of very many classes."""
-    answers = f"seconds_{classes['queries']}_answers"
-    rows = [
-        ("file, of it cards", f"{classes['kB_a_class']:.0f} kB a class, {classes['kB_a_card']:.0f} kB"),
-        ("learning all of them, synthesis included", f"{classes['minutes_to_learn']:.0f} min"),
-        ("from opening the file to the first answer", f"{classes['seconds_to_first_answer']:.1f} s"),
-        (
-            "one answer, median and 95th percentile",
-            f"{classes['milliseconds_one_answer']:.1f} and {classes['milliseconds_one_answer_p95']:.1f} ms",
+def measure(path: Path, classes: int, queries: int) -> dict[str, Any]:
+    """The file, and what it does in a fresh process."""
+    found = {
+        "classes": classes,
+        "file_GB": round(path.stat().st_size / 1e9, 2),
+        "kB_a_class": round(path.stat().st_size / classes / 1e3, 1),
+        "kB_a_card": round(len(Drawn().card(0).to_bytes()) / 1e3, 1),
+    }
+    command = [sys.executable, __file__, "--load", str(path), "--classes", str(classes), "--queries", str(queries)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    found |= json.loads(done.stdout.splitlines()[-1])
+    print(found, flush=True)
+    return found
+
+
+def class_lines(record: dict[str, Any]) -> list[str]:
+    """Of models of very many classes, a column each."""
+    answers = f"seconds_{record['queries']}_answers"
+    rows: dict[str, Callable[[dict[str, Any]], str]] = {
+        "file, of it cards": lambda one: f"{one['kB_a_class']:.0f} kB a class, {one['kB_a_card']:.0f} kB",
+        "from opening the file to the first answer": lambda one: f"{one['seconds_to_first_answer']:.1f} s",
+        "one answer, median and 95th percentile": lambda one: (
+            f"{one['milliseconds_one_answer']:.1f} and {one['milliseconds_one_answer_p95']:.1f} ms"
         ),
-        (f"{classes['queries']} answers together", f"{classes[answers]:.1f} s"),
-        ("a new class, in the file", f"{classes['seconds_to_add_a_class']:.2f} s"),
-        ("forgetting one", f"{classes['seconds_to_forget_a_class']:.2f} s"),
-        ("the best class by the exact pass is listed", f"{classes['recall_of_the_best']:.2f} %"),
-        ("so is each class close to it", f"{classes['recall_of_the_close']:.2f} %"),
-        ("memory at most, learning and answering", f"{classes['learning_GB']:.1f} and {classes['resident_GB']:.1f} GB"),
-    ]
-    return [f"| {classes['classes']:,} classes of {classes['samples_a_class']} samples | |", "|---|---|"] + [
-        f"| {name} | {value} |" for name, value in rows
-    ]
+        f"{record['queries']} answers together": lambda one: f"{one[answers]:.1f} s",
+        "a new class, in the file": lambda one: f"{one['seconds_to_add_a_class']:.2f} s",
+        "forgetting one": lambda one: f"{one['seconds_to_forget_a_class']:.2f} s",
+        "the best class by the exact pass is listed": lambda one: f"{one['recall_of_the_best']:.2f} %",
+        "so is each class close to it": lambda one: f"{one['recall_of_the_close']:.2f} %",
+        "memory at most, while answering and changing": lambda one: f"{one['resident_GB']:.1f} GB",
+    }
+    sizes = record["sizes"]
+    head = " | ".join(f"{one['classes']:,} classes" for one in sizes)
+    lines = [f"| of {record['samples_a_class']} samples each | {head} |", "|---" * (len(sizes) + 1) + "|"]
+    return lines + [f"| {name} | {' | '.join(map(show, sizes))} |" for name, show in rows.items()]
 
 
 def main() -> None:
@@ -210,25 +225,15 @@ def main() -> None:
         print(json.dumps(load_and_answer(given.load, given.classes, given.queries)))
         return
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        path, begun = Path(folder) / "many.gddsg", time.perf_counter()
-        steps = learn(path, Drawn(), given.classes)
-        record = {
-            "revision": code_revision(),
-            "threads": torch.get_num_threads(),
-            "classes": given.classes,
-            "samples_a_class": SAMPLES,
-            "features": DIM,
-            "queries": given.queries,
-            "minutes_to_learn": round((time.perf_counter() - begun) / 60, 1),
-            "learning_GB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2),
-            "steps": steps,
-            "file_GB": round(path.stat().st_size / 1e9, 2),
-            "kB_a_class": round(path.stat().st_size / given.classes / 1e3, 1),
-            "kB_a_card": round(len(Drawn().card(0).to_bytes()) / 1e3, 1),
-        }
-        command = [sys.executable, __file__, "--load", str(path), "--classes", str(given.classes)]
-        done = subprocess.run([*command, "--queries", str(given.queries)], capture_output=True, text=True, check=True)
-        record |= json.loads(done.stdout.splitlines()[-1])
+        path = Path(folder) / "many.gddsg"
+        record = {"revision": code_revision(), "threads": torch.get_num_threads(), "samples_a_class": SAMPLES}
+        record |= {"features": DIM, "queries": given.queries, "steps": [], "sizes": []}
+        for step in learn(path, Drawn(), given.classes):
+            record["steps"].append(step)
+            if step["classes"] in (STEP, given.classes):
+                record["sizes"].append(measure(path, step["classes"], given.queries))
+        record["minutes_to_learn"] = round(sum(step["seconds"] for step in record["steps"]) / 60, 1)
+        record["learning_GB"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2)
     print(json.dumps(record, indent=1))
     if given.out:
         replace_file(given.out, (json.dumps(record, indent=1) + "\n").encode())

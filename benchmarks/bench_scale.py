@@ -5,8 +5,8 @@
 FOLDER has one folder of photos a class. In one run, in turns, each into a new model and with an empty cache:
 
 1. the local engine;
-2. Ray with one worker, which has all cores, and with two, which have half of them each; with and without the start of
-   Ray, which is told apart;
+2. Ray with one worker, which has all cores, with two, which have half of them each, and with three; with and without
+   the start of Ray, which is told apart; and one worker with half of the photos, which tells what a photo takes;
 3. two plain processes of the local engine with half of the photos and half of the cores each: all that two workers on
    this machine can gain.
 
@@ -75,10 +75,15 @@ def times(folder: Path, work: Path, backbone: str, repeats: int) -> dict[str, li
     apart("local", folder, work / "warm.gddsg", backbone)  # exports the network, and reads the photos from the disk
     for turn in range(repeats):
         found.setdefault("local", []).append(apart("local", folder, work / f"l{turn}.gddsg", backbone)["seconds"])
-        for workers in (1, 2):
-            one = apart("ray", folder, work / f"r{workers}-{turn}.gddsg", backbone, workers)
-            found.setdefault(f"ray {workers}", []).append(one["seconds"])
-            found.setdefault(f"ray {workers} start", []).append(one["start"])
+        for way, source, workers in (
+            ("ray 1", folder, 1),
+            ("ray 2", folder, 2),
+            ("ray 3", folder, 3),
+            ("ray 1 half", halves[0], 1),
+        ):
+            one = apart("ray", source, work / f"{way}-{turn}.gddsg", backbone, workers)
+            found.setdefault(way, []).append(one["seconds"])
+            found.setdefault(f"{way} start", []).append(one["start"])
         found.setdefault("two processes", []).append(both(halves, work, turn, backbone))
     return found
 
