@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gddsg.bench.memory import peak_mebibytes
 from gddsg.bench.revision import code_revision
 from gddsg.core.class_card import ClassCard
 from gddsg.core.coded_rows import CodedRows
@@ -123,7 +123,7 @@ def load_and_answer(path: Path, classes: int, queries: int) -> dict[str, Any]:
     found["first_answer_the_same"] = bool(first[0] == labels[0])
     found |= missed(model.predictor, rows)
     found |= change(path, drawn, classes, rows)
-    found["resident_GB"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2)
+    found["resident_GB"] = round(peak_mebibytes() * 2**20 / 1e9, 2)
     return found
 
 
@@ -233,7 +233,7 @@ def main() -> None:
             if step["classes"] in (STEP, given.classes):
                 record["sizes"].append(measure(path, step["classes"], given.queries))
         record["minutes_to_learn"] = round(sum(step["seconds"] for step in record["steps"]) / 60, 1)
-        record["learning_GB"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9, 2)
+        record["learning_GB"] = round(peak_mebibytes() * 2**20 / 1e9, 2)
     print(json.dumps(record, indent=1))
     if given.out:
         replace_file(given.out, (json.dumps(record, indent=1) + "\n").encode())

@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from gddsg.bench.memory import peak_mebibytes
 from gddsg.bench.revision import code_revision
 
 DIM = 1280
@@ -196,9 +197,7 @@ def learn_features(path: str, model: str) -> dict[str, float]:
     from gddsg import scale
 
     scale.learn(model, path, workers=2)
-    # not getrusage, which on Linux counts what the process had before it became this program
-    (peak,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return {"megabytes": round(int(peak.split()[1]) / 1024, 1)}
+    return {"megabytes": round(peak_mebibytes(), 1)}
 
 
 ONE = {"local": learn_locally, "ray": learn_on_ray, "features": learn_features}
