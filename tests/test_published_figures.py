@@ -303,3 +303,5 @@ def test_the_page_on_scale_shows_what_was_recorded():
     lines, page = import_module("benchmarks.bench_classes").class_lines(record), (ROOT / "docs/scale.md").read_text()
     assert len(lines) > 9
     assert "\n".join(lines) in page
+    assert f"took five minutes and {record['learning_GB']:.1f} GB at most" in page
+    assert 4.5 < record["minutes_to_learn"] < 5.5
