@@ -305,3 +305,17 @@ def test_the_page_on_scale_shows_what_was_recorded():
     assert "\n".join(lines) in page
     assert f"took five minutes and {record['learning_GB']:.1f} GB at most" in page
     assert 4.5 < record["minutes_to_learn"] < 5.5
+
+
+def test_the_page_on_scale_shows_what_other_sizes_would_take():
+    model, page = import_module("benchmarks.cost_model"), (ROOT / "docs/scale.md").read_text()
+    scale, classes = model.records()
+    for lines in (model.way_lines(scale), model.photo_lines(scale), model.class_size_lines(classes)):
+        assert "\n".join(lines) in page
+    text, ratios, (fixed, rate) = " ".join(page.split()), scale["ratios"], model.photo_rate(scale)
+    assert f"one worker takes {ratios['ray 1 / local']:.2f} times as long as the local engine" in text
+    assert f"Two workers take {ratios['ray 2 / two processes']:.2f} times as long as two plain processes" in text
+    assert f"The driver took {scale['driver']['20000']:.0f} MB at most for 20,000 rows" in text
+    assert f"and {scale['driver']['200000']:.0f} MB for ten times as many" in text
+    assert f"A run takes {fixed:.0f} s anyway" in text
+    assert f"A photo takes {1000 * rate:.1f} ms of a machine" in text
