@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
@@ -319,3 +320,16 @@ def test_the_page_on_scale_shows_what_other_sizes_would_take():
     assert f"and {scale['driver']['200000']:.0f} MB for ten times as many" in text
     assert f"A run takes {fixed:.0f} s anyway" in text
     assert f"A photo takes {1000 * rate:.1f} ms of a machine" in text
+
+
+def test_the_page_on_scale_shows_what_was_killed():
+    record, killed = json.loads((ROOT / "benchmarks/records/scale-kills.json").read_text()), Counter()
+    runs = [run for source in record["sources"] for run in source["runs"]]
+    for run in runs:
+        killed.update(run["killed"])
+    text = " ".join((ROOT / "docs/scale.md").read_text().split())
+    assert record["faults"] == 0
+    assert (
+        f"of {len(runs)} runs on two nodes, in which {killed['driver']} drivers, {killed['node']} nodes and "
+        f"{killed['worker']} workers were killed"
+    ) in text
