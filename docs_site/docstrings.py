@@ -8,7 +8,7 @@ from typing import Any
 
 import griffe
 
-from docs_site.sources import address_of
+from docs_site.sources import address_of, source_path
 
 _LOGGER = griffe.get_logger("docs_site.docstrings")
 _ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):`(?P<name>[^`]+)`")
@@ -38,8 +38,7 @@ class Docstrings(griffe.Extension):
                 _complete(one)
 
     def _source(self, one: griffe.Object) -> str:
-        path = f"src/{one.relative_package_filepath.as_posix()}"
-        address = address_of(path, self.source_url, one.lineno or 0)
+        address = address_of(source_path(one), self.source_url, one.lineno or 0)
         return address if self.source_url else f"../{address}"
 
 
@@ -82,7 +81,7 @@ def as_markdown(text: str, scope: griffe.Object) -> str:
 
 
 def link(name: str, scope: griffe.Object) -> str:
-    """A name as it is written in a role, as a link to its entry: ``~a.b`` shows ``b``, ``.b`` is a name of the package."""
+    """A name as a role has it, as a link to its entry: ``~a.b`` shows ``b``, ``.b`` is a name of the package."""
     written = name.removeprefix("~")
     shown = written.rpartition(".")[2] if name.startswith("~") else written.removeprefix(".")
     target = find(written, scope)

@@ -19,7 +19,7 @@ _PLAIN = ("$", "~")  # characters that the benchmark report escapes
 class Formulas(Extension):
     """``$…$`` within a line of text, ``$$…$$`` as a block of its own."""
 
-    def extendMarkdown(self, md: Markdown) -> None:
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
         """Put the formulas between code, which may hold dollar signs, and escapes, of which formulas are full."""
         md.inlinePatterns.register(_Formula(_FORMULA, md), "formula", (_AFTER_CODE + _BEFORE_ESCAPES) // 2)
         md.ESCAPED_CHARS.extend(_PLAIN)
@@ -38,11 +38,11 @@ class _Formula(InlineProcessor):
 
 
 def mathml(formula: str, block: bool = False) -> str:
-    """A formula of LaTeX as MathML; a block scrolls where the page is narrow.
+    r"""A formula of LaTeX as MathML; a block scrolls where the page is narrow.
 
     Examples
     --------
-    >>> "<mfrac>" in mathml(r"\\tfrac12")
+    >>> "<mfrac>" in mathml(r"\tfrac12")
     True
     """
     text = " ".join(formula.split())

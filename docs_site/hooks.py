@@ -8,8 +8,17 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from docs_site import reference, sources
-from docs_site.links import ROOT, TOP_PAGES, is_elsewhere, linked_path, site_target, repository_path, targets, with_targets
+from docs_site import commands, reference, sources
+from docs_site.links import (
+    ROOT,
+    TOP_PAGES,
+    is_elsewhere,
+    linked_path,
+    repository_path,
+    site_target,
+    targets,
+    with_targets,
+)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -24,7 +33,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Pages from the top of the repository, pages of the reference, and the files that either links to."""
     for path, name in TOP_PAGES.items():
         files.append(File.generated(config, name, content=(ROOT / path).read_text()))
-    for name, text in reference.pages().items():
+    for name, text in reference.pages(config.extra["source_url"]).items():
         files.append(File.generated(config, name, content=text))
     if not config.extra["source_url"]:
         for path in sorted(sources.with_contents({*_linked_files(files), *_modules()})):
@@ -41,12 +50,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     def source_page(path: str) -> str:
         return sources.address_of(path, config.extra["source_url"])
 
+    if name == commands.PAGE:
+        markdown += f"\n{commands.section()}"
     return with_targets(markdown, lambda target: site_target(name, target, source_page))
 
 
 def _modules() -> Iterator[str]:
     for module in reference.modules():
-        yield f"src/{module.relative_package_filepath.as_posix()}"
+        yield sources.source_path(module)
 
 
 def _linked_files(files: Files) -> Iterator[str]:

@@ -9,6 +9,7 @@ import griffe
 
 from docs_site.docstrings import as_markdown, has_entry
 from docs_site.links import ROOT
+from docs_site.sources import address_of, source_path
 
 FOLDER, PACKAGE = "reference", "gddsg"
 _WITH_INHERITED = ("gddsg.learners.gddsg", "gddsg.learners.base")
@@ -50,9 +51,11 @@ def _modules(module: griffe.Module) -> Iterator[griffe.Module]:
             yield from _modules(one)
 
 
-def pages() -> dict[str, str]:
+def pages(source_url: str) -> dict[str, str]:
     """The text of every page by its name."""
-    found = {f"{FOLDER}/{module.path}.md": _page(module) for module in modules() if module.parent is not None}
+    found = {
+        f"{FOLDER}/{module.path}.md": _page(module, source_url) for module in modules() if module.parent is not None
+    }
     return {f"{FOLDER}/index.md": _index(), **found}
 
 
@@ -72,8 +75,10 @@ def _index() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _page(module: griffe.Module) -> str:
-    head = f"---\ntitle: {module.path}\n---\n\n{_way(module)}"
+def _page(module: griffe.Module, source_url: str) -> str:
+    source = address_of(source_path(module), source_url)
+    code = source if source_url else f"../{source}"
+    head = f"---\ntitle: {module.path}\n---\n\n<small>{_way(module)} · [source]({code})</small>"
     own = [name for name, one in module.members.items() if _is_own(one) and not one.is_module]
     parts = [head, _directive(module, own)]
     if module.is_init_module:
@@ -85,11 +90,11 @@ def _page(module: griffe.Module) -> str:
 
 def _way(module: griffe.Module) -> str:
     """The packages above a module, as links."""
-    parts, above = [f"[Reference](index.md)"], module.parent
+    parts, above = ["[Reference](index.md)"], module.parent
     while above is not None and above.parent is not None:
         parts.insert(1, f"[{above.name}]({above.path}.md)")
         above = above.parent
-    return f"<small>{' › '.join(parts)}</small>"
+    return " › ".join(parts)
 
 
 def _directive(module: griffe.Module, own: list[str], heading_level: int = 1) -> str:
@@ -104,7 +109,9 @@ def _is_own(one: griffe.Object | griffe.Alias) -> bool:
 
 
 def _names(module: griffe.Module) -> str:
-    names = [str(name) for name in module.exports or () if str(name) in module.members and not str(name).startswith("_")]
+    names = [
+        str(name) for name in module.exports or () if str(name) in module.members and not str(name).startswith("_")
+    ]
     found = [module.members[name] for name in sorted(names, key=str.casefold)]
     rows = [one.final_target if one.is_alias else one for one in found]
     return _table("Name", [one for one in rows if one.path.startswith(f"{PACKAGE}.")])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 from pathlib import Path
 
+import griffe
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import TextLexer, get_lexer_for_filename
@@ -17,7 +18,7 @@ from pygments.util import ClassNotFound
 from docs_site.links import ROOT
 
 FOLDER = "source"
-_LARGEST = 250_000  # of a file that is shown with colours; larger ones are records, which are handed out as they are
+_HANDED_OUT = (".jsonl", ".safetensors", ".f4")  # records and weights are there to be saved, and shown to nobody
 
 _LIGHT = HtmlFormatter(style="default", linespans="L")
 _DARK = HtmlFormatter(style="github-dark")
@@ -38,7 +39,7 @@ padding-right: 1em; text-align: right; color: #767676; }}
 def page_of(path: str) -> str:
     """Where the site has a file or folder of the repository."""
     whole = ROOT / path
-    shown = whole.is_dir() or whole.stat().st_size <= _LARGEST
+    shown = whole.is_dir() or whole.suffix not in _HANDED_OUT
     return f"{FOLDER}/{path}.html" if shown else f"{FOLDER}/{path}"
 
 
@@ -47,6 +48,11 @@ def address_of(path: str, url: str, line: int = 0) -> str:
     if url:
         return url.format(path=path, line=max(1, line))
     return page_of(path) + (f"#L-{line}" if line else "")
+
+
+def source_path(module: griffe.Object) -> str:
+    """Where the code of an object is in the repository."""
+    return f"src/{module.relative_package_filepath.as_posix()}"
 
 
 def content_of(path: str) -> str | bytes:
@@ -72,10 +78,8 @@ def _coloured(path: Path) -> str:
 
 
 def _listing(folder: Path) -> str:
-    lines = [
-        f'<li><a href="{folder.name}/{Path(page_of(str(path.relative_to(ROOT)))).name}">{html.escape(path.name)}</a></li>'
-        for path in listed(folder)
-    ]
+    names = {path.name: Path(page_of(str(path.relative_to(ROOT)))).name for path in listed(folder)}
+    lines = [f'<li><a href="{folder.name}/{page}">{html.escape(name)}</a></li>' for name, page in names.items()]
     return f"<ul>{''.join(lines)}</ul>"
 
 
