@@ -25,7 +25,7 @@ title: API reference
 # API reference
 
 Every public module, class and function of the package, made from the docstrings; the code of each is one link away.
-The names to begin with can be imported from `gddsg` itself:
+The names to begin with can be imported from `gddsg` itself ([source]({source})):
 """
 
 
@@ -56,7 +56,7 @@ def pages(source_url: str) -> dict[str, str]:
     found = {
         f"{FOLDER}/{module.path}.md": _page(module, source_url) for module in modules() if module.parent is not None
     }
-    return {f"{FOLDER}/index.md": _index(), **found}
+    return {f"{FOLDER}/index.md": _index(source_url), **found}
 
 
 def navigation() -> list[dict[str, str]]:
@@ -65,8 +65,9 @@ def navigation() -> list[dict[str, str]]:
     return [{"Overview": f"{FOLDER}/index.md"}, *({m.path: f"{FOLDER}/{m.path}.md"} for m in shown)]
 
 
-def _index() -> str:
-    parts = [_INTRODUCTION, _names(package()), "## Modules", _table("Module", modules()[1:], depth=1)]
+def _index(source_url: str) -> str:
+    introduction = _INTRODUCTION.format(source=_source(package(), source_url))
+    parts = [introduction, _names(package()), "## Modules", _table("Module", modules()[1:], depth=1)]
     for name in _SECTIONS:
         module = package().modules[name]
         parts += [f"## Names of `{module.path}`", first_line(module), _names(module)]
@@ -76,9 +77,7 @@ def _index() -> str:
 
 
 def _page(module: griffe.Module, source_url: str) -> str:
-    source = address_of(source_path(module), source_url)
-    code = source if source_url else f"../{source}"
-    head = f"---\ntitle: {module.path}\n---\n\n<small>{_way(module)} · [source]({code})</small>"
+    head = f"---\ntitle: {module.path}\n---\n\n<small>{_way(module)} · [source]({_source(module, source_url)})</small>"
     own = [name for name, one in module.members.items() if _is_own(one) and not one.is_module]
     parts = [head, _directive(module, own)]
     if module.is_init_module:
@@ -86,6 +85,11 @@ def _page(module: griffe.Module, source_url: str) -> str:
         if module.exports:
             parts += ["## Names it gives out", _names(module)]
     return "\n\n".join(parts) + "\n"
+
+
+def _source(module: griffe.Module, source_url: str) -> str:
+    address = address_of(source_path(module), source_url)
+    return address if source_url else f"../{address}"
 
 
 def _way(module: griffe.Module) -> str:
