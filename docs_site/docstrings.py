@@ -54,7 +54,7 @@ def _complete(one: griffe.Object) -> None:
                 found = known.get(shown.name.lstrip("*"))
                 if found is not None:
                     shown.value = found.default
-                    if shown.annotation == "object":
+                    if str(shown.annotation) == "object":
                         shown.annotation = found.annotation
     one.docstring.__dict__["parsed"] = sections  # where griffe keeps them once they are parsed
 
