@@ -90,7 +90,7 @@ def test_commands_are_what_the_command_line_takes(page, monkeypatch):
 def test_a_command_that_is_not_there_is_found_out():
     with pytest.raises(Exception, match="teach"):
         parse(typer.main.get_command(app), "gddsg", ["teach", "animals.gddsg"])
-    with pytest.raises(Exception, match="quality|best"):
+    with pytest.raises(Exception, match="bester"):
         parse(typer.main.get_command(app), "gddsg", ["learn", "animals.gddsg", "photos/", "--quality", "bester"])
 
 
@@ -140,8 +140,7 @@ def names(tmp_path, monkeypatch):
     X = np.concatenate([generator.normal(centre, 1, (20, 24)) for centre in np.eye(3, 24) * 9]).astype(np.float32)
     y = np.repeat(["dog", "fish", "wolf"], 20)
     other = GDDSG(projection_dim=2_000, rank=64, seed=0).partial_fit(-X[:20], ["cat"] * 20)
-    with FeatureCache(tmp_path / "cache") as cache:
-        image = Image.open("garden.jpg")
+    with FeatureCache(tmp_path / "cache") as cache, Image.open("garden.jpg") as image:
         yield {
             **{"X": X, "y": y, "other": other, "image": image, "pixels": pixels, "cache": cache, "backbone": Means()},
             **{"features": X, "labels": y, "classes": ["dog", "fish"]},

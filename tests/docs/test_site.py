@@ -48,7 +48,7 @@ def test_links_fit_the_site():
     assert target("method.md", "../src/gddsg/core/metric.py") == "reference/gddsg.core.metric.md"
     assert target("contributing.md", "docs/privacy.md") == "privacy.md"
     assert target("method.md", "https://example.org/a.md") == "https://example.org/a.md"
-    with pytest.raises(FileNotFoundError, match="nowhere.md"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.md"):
         target("method.md", "nowhere.md")
 
 
