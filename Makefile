@@ -11,12 +11,14 @@ FEATURES     ?= features
 FIGURES      := main-table ablation invariance split trust memory distances
 # Folders of photos that `make bench-photos` measures on.
 PHOTOS       ?= photos
+# MkDocs finds docs_site/ in this folder; Material's advertisement is switched off.
+MKDOCS       := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 # Network that `make bench-training` trains.
 BACKBONE     ?= hybrid-vit
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint slow attack kill-serve kill-scale fuzz-serve bench-serve bench bench-photos bench-copies bench-quality bench-training bench-scale figures theory clean
+.PHONY: help demo test lint docs docs-serve slow attack kill-serve kill-scale fuzz-serve bench-serve bench bench-photos bench-copies bench-quality bench-training bench-scale figures theory clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +34,13 @@ lint: $(STAMP)  ## ruff, mypy and import-linter
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(STAMP)  ## the documentation site, in site/; a warning or a dead link is an error
+	$(MKDOCS) build --quiet
+	$(BIN)/python -m docs_site.check site
+
+docs-serve: $(STAMP)  ## the same at http://127.0.0.1:8800, made again whenever a page changes
+	$(MKDOCS) serve --dev-addr 127.0.0.1:8800
 
 slow: $(STAMP)  ## the tests marked slow or datasets
 	$(BIN)/pytest -m "slow or datasets" $(PYTEST_FLAGS)
@@ -75,8 +84,8 @@ bench-training: $(STAMP)  ## measure the training loop beside a bare one on the 
 bench-scale: $(STAMP)  ## measure learning on Ray beside the local engine on the first of PHOTOS="folder ..."; leave the machine alone
 	$(BIN)/python benchmarks/bench_scale.py $(firstword $(PHOTOS)) --out benchmarks/records/scale.json
 
-clean:  ## remove the environment, the caches and built packages
-	rm -rf .venv build dist demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+clean:  ## remove the environment, the caches, the site and built packages
+	rm -rf .venv build dist demo site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(STAMP): pyproject.toml constraints.txt

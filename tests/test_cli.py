@@ -372,18 +372,18 @@ def test_export_runs_in_onnx_runtime_alone(learnt, glyph_folder, tmp_path):
     assert [classes[i] for i in found.argmax(1)] == model.predict(features).tolist()
 
 
-def test_export_of_photos_as_the_readme_uses_it(learnt, glyph_folder, tmp_path, monkeypatch, capsys):
+def test_export_of_photos_as_the_page_on_python_uses_it(learnt, glyph_folder, tmp_path, monkeypatch, capsys):
     """Its example names a photo, as large ones as cameras take; nothing of this package is imported by it."""
     said = run("export", learnt, "--onnx", tmp_path / "animals.onnx", "--photos").output
     assert "photos of 288 × 288 pixels to probabilities; largest difference" in said
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
-    (example,) = [code for code in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "onnxruntime" in code]
+    page = (Path(__file__).parents[1] / "docs" / "python.md").read_text()
+    (example,) = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "onnxruntime" in code]
     assert "gddsg" not in example
     monkeypatch.chdir(tmp_path)
     for i, name in enumerate(CLASSES):
         glyph = Image.open(glyph_folder / "test" / name / "00001.png").convert("RGB").resize((400, 300 + 50 * i))
         glyph.save("garden.jpg", quality=95)
-        exec(compile(example, "README.md", "exec"), {})
+        exec(compile(example, "python.md", "exec"), {})
         label, probability = capsys.readouterr().out.split("\n")[0].rsplit(" ", 1)
         (found,) = json.loads(run("predict", learnt, "garden.jpg", "--json").stdout)["predictions"]
         assert label == found["label"]

@@ -54,4 +54,4 @@ class BackboneError(GddsgError, RuntimeError):
 
 
 class TrainingError(GddsgError, ArithmeticError):
-    """Raised when a training has gone astray; what was learnt before it is as it was."""
+    """Raised when training has failed; what was learnt before it stays as it was."""

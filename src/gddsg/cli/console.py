@@ -70,7 +70,7 @@ out = Screen()
 err = Screen(stderr=True)
 
 _LEFT_OUT = ("torch", "scipy", "sklearn", "networkx", "matplotlib", "onnx", "onnxscript")
-"""Packages that a light installation, see the README, does without."""
+"""Packages that a light installation, see docs/start.md, does without."""
 
 
 class Commands(TyperGroup):

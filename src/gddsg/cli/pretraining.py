@@ -33,7 +33,7 @@ def pretrain_vit(
     width: Annotated[int, typer.Option(min=64, help="Width of a token, a multiple of 64.")] = 192,
     batch_size: Annotated[int, typer.Option(min=1, help="Photos of a step.")] = 64,
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
-    seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn by lot.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn at random.")] = 0,
     about: Annotated[str, typer.Option(help="What the photos are, in a few words, for the model card.")] = "",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a network that is in FOLDER.")] = False,
     strict: Strict = False,

@@ -38,8 +38,8 @@ def component_weights(queries: Tensor, attention: Tensor, keys: Tensor) -> Tenso
 def orthogonal_rows(known: Tensor, count: int, random: torch.Generator) -> Tensor:
     """``count`` more rows of length one, at right angles to the rows ``(n, width)`` there are and to each other.
 
-    By Gram and Schmidt, from directions drawn by lot. Where there are ``width`` rows already no such direction is left,
-    and a row is as it was drawn.
+    By Gram and Schmidt, from random directions. Where there are ``width`` rows already no such direction is left, and a
+    row is as it was drawn.
 
     Parameters
     ----------

@@ -143,7 +143,7 @@ class _ByNetwork:
 class TaskHeads(FeatureLearner[TaskState[P]]):
     """A learner to which a batch is a task: a network of its own, made of what is shared and little else, and a head.
 
-    Such methods were published for known tasks. :meth:`predict_in_task` is told which classes come into question, as
+    Such methods were published for known tasks. :meth:`predict_in_task` is told which classes are possible, as
     there; the protocol ``task-aware``, which is marked as leaking, asks it. ``predict`` is told nothing and picks among
     the heads of all tasks by ``rule``. Classes that come back are learnt as part of one more task, whose head knows
     them too; a class has the best score that any head gives it.
@@ -176,7 +176,7 @@ class TaskHeads(FeatureLearner[TaskState[P]]):
     calibrated: ClassVar[bool] = False
     exempt: ClassVar[Mapping[str, str]] = {
         "arrival_order_does_not_matter": "a head tells apart the classes that come together, and no others",
-        "sample_order_does_not_matter": "steps are taken by a few samples at a time, in an order drawn by lot",
+        "sample_order_does_not_matter": "steps are taken by a few samples at a time, in an order drawn at random",
         "odd_classes_are_learnt": "a head of one class has nothing to tell apart, so that it knows no confidence",
     }
     network: str
@@ -257,7 +257,7 @@ class TaskHeads(FeatureLearner[TaskState[P]]):
         X : array_like or Images
             Inputs.
         classes : sequence of int or str
-            Those that come into question; learnt, all of them.
+            Those that are possible; all of them learnt.
         """
         learnt = self._checked()
         known = learnt.classes.tolist()

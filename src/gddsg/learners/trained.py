@@ -69,7 +69,7 @@ class TrainedLearner(ImageLearner[A]):
     fixed_by_learning: ClassVar[tuple[str, ...]] = ("backbone", "seed")
     exempt: ClassVar[Mapping[str, str]] = {
         "arrival_order_does_not_matter": "what is trained on one batch is where the next one begins",
-        "sample_order_does_not_matter": "steps are taken by a few samples at a time, in an order drawn by lot",
+        "sample_order_does_not_matter": "steps are taken by a few samples at a time, in an order drawn at random",
     }
     backbone: str
     training: Mapping[str, Any] | None

@@ -142,7 +142,7 @@ class Student(nn.Module):
 
 
 def new_vit(blocks: int, width: int) -> Any:
-    """A ``ViTModel`` of Hugging Face for maps of the stem, with weights drawn by lot.
+    """A ``ViTModel`` of Hugging Face for maps of the stem, with weights drawn at random.
 
     Parameters
     ----------

@@ -151,7 +151,7 @@ class Lessons:
 
 
 class MapSamples:
-    """Maps, mirrored by lot, and their targets: logits, square-root features, label; see :data:`TARGETS`.
+    """Maps, mirrored at random, and their targets: logits, square-root features, label; see :data:`TARGETS`.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ from gddsg.nn.processes import processes
 __all__ = ["TOY", "Addition", "Network", "Transformer", "load_network", "require_transformer"]
 
 TOY = "toy-vit"
-"""A transformer of two small blocks for images of 8 × 8 pixels, with weights drawn by lot: to try things out."""
+"""A transformer of two small blocks for images of 8 × 8 pixels, with weights drawn at random: to try things out."""
 
 _AT_ONCE = 64
 

@@ -67,7 +67,7 @@ class TrainingData:
     targets : sequence of int
         One a sample.
     augment : bool
-        See :class:`Recipe`.
+        See :class:`gddsg.nn.training.Recipe`.
     """
 
     def __init__(self, network: Network, images: Images, targets: Sequence[int], augment: bool) -> None:

@@ -64,7 +64,7 @@ _TOLD = {
     "batch-wise-prompts": "“Batch-wise-prompts” is the evaluation of code released with L2P and DualPrompt: test "
     "samples come class by class, and those of a batch vote on the prompts of all of them.",
     "task-aware": "“Task-aware” is the evaluation that APD and HALRP were published with: the task of every test "
-    "sample is told, so that only its classes come into question.",
+    "sample is told, so that only its classes are possible.",
 }
 
 

@@ -11,7 +11,7 @@ import math
 import re
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,24 +22,33 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from gddsg.report.benchmark.document import Picture
-from gddsg.report.benchmark.summary import REFERENCE
 
 INK, SOFT, LINE, PAPER = "#1a1b1c", "#5a5b5c", "#d4d5d6", "#fefefd"
 _VARIABLES = {INK: "var(--ink)", SOFT: "var(--soft)", LINE: "var(--line)", PAPER: "var(--paper)"}
 
+# The first ten differ most, for figures of a few lines. Each of the others is as far as possible from all before it, in
+# a space of equal perceived differences, and neither too light for a white page nor too dark for a black one.
 COLOURS = (
     "#0072b2", "#d55e00", "#009e73", "#8a66b5", "#a88400", "#d9417a", "#808080", "#2398d0", "#a3611f", "#c4609a",
+    "#54d800", "#0000fc", "#006000", "#fc00fc", "#841860", "#c0a8f0", "#8400fc", "#a8c090", "#fc9084", "#5430a8",
+    "#b400b4", "#0cccf0", "#b40018", "#c06cfc", "#4860fc", "#783c00", "#fc78cc", "#24546c", "#e49c00", "#607800",
+    "#18786c", "#78a800", "#84546c", "#8490fc", "#00cc90", "#c018fc", "#fc0024", "#fc24b4", "#b4c000", "#c090a8",
 )  # fmt: skip
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h", "8", "d")
 HATCHES = ("", "////", "....", "xxxx", "----", "\\\\\\\\")
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (7, 2, 1.5, 2)))
 
 WIDTH = 4.8
 _LEFT, _RIGHT, _TOP, _BOTTOM = 0.62, 0.14, 0.36, 0.5
 _LEGEND_LINE = 0.2
+_LEGEND: Any = {"loc": "lower center", "handlelength": 2.7, "columnspacing": 0.9}
+_LEGEND_SHARE = 0.5  # of the height of its plot: a legend is never taller than that
+_LEGEND_ROWS = 6  # more names go into another column
+_NAME_LENGTHS = {1: 44, 2: 26, 3: 14}  # of names in a legend, by its columns
 _DPI = 110
 _PNG = {"compress_level": 3}
 _LONGEST_NAME = 44
+_WIDTH, STRONG_WIDTH = 1.4, 2.2  # of lines
 
 _SETTINGS: Any = {
     "axes.axisbelow": True,
@@ -92,17 +101,10 @@ def report_style() -> Iterator[None]:
         yield
 
 
-def learner_styles(learners: Iterable[str]) -> dict[str, Style]:
-    """A look for every learner, in the order given but the reference first: looks of the first ten differ most."""
-    names = sorted(dict.fromkeys(learners), key=lambda name: name.lower() != REFERENCE)
-    return {name: numbered_style(k, name.lower() == REFERENCE) for k, name in enumerate(names)}
-
-
-def numbered_style(k: int, strong: bool = False) -> Style:
-    """The look of the k-th of several lines; colours repeat after ten, then with other markers and dashes."""
+def numbered_style(k: int) -> Style:
+    """The look of the k-th of several lines; when colours repeat they come with other markers and dashes."""
     shift = k + k // len(COLOURS)
-    width = 2.2 if strong else 1.4
-    return Style(COLOURS[k % len(COLOURS)], MARKERS[shift % len(MARKERS)], _DASHES[shift % len(_DASHES)], width)
+    return Style(COLOURS[k % len(COLOURS)], MARKERS[shift % len(MARKERS)], _DASHES[shift % len(_DASHES)], _WIDTH)
 
 
 def short(name: str, length: int = _LONGEST_NAME) -> str:
@@ -118,6 +120,7 @@ def wrapped(name: str, width: int) -> str:
 def panel(title: str, height: float = 3.0, left: float = _LEFT, legend: Sequence[str] = ()) -> tuple[Figure, Axes]:
     """A figure with a title and one pair of axes, and room below for a legend of the given names."""
     below = _LEGEND_LINE * math.ceil(len(legend) / legend_columns(legend))
+    height = max(height, _TOP + _BOTTOM + below / _LEGEND_SHARE)
     figure, total = new_figure(height + below, title), height + below
     low, high = (_BOTTOM + below) / total, 1 - _TOP / total
     axes = figure.add_axes((left / WIDTH, low, 1 - (left + _RIGHT) / WIDTH, high - low))
@@ -134,9 +137,29 @@ def new_figure(height: float, title: str) -> Figure:
 
 
 def legend_columns(names: Sequence[str]) -> int:
-    """As many columns as fit beside each other."""
+    """As many columns as full names fit into, and more where there would be too many rows."""
     longest = max((len(short(name)) for name in names), default=1)
-    return max(1, min(3, len(names), int(62 / (longest + 7))))
+    fitting = max(columns for columns, length in _NAME_LENGTHS.items() if longest <= length)
+    return max(1, min(len(names), max(fitting, min(max(_NAME_LENGTHS), math.ceil(len(names) / _LEGEND_ROWS)))))
+
+
+def legend_names(names: Sequence[str]) -> list[str]:
+    """Names that fit into the columns of a legend; those that begin alike are shortened in the middle."""
+    length = _NAME_LENGTHS[legend_columns(names)]
+    cut = [short(name, length) for name in names]
+    return [middle(name, length) if cut.count(one) > 1 else one for name, one in zip(names, cut, strict=True)]
+
+
+def middle(name: str, length: int) -> str:
+    """Beginning and end of a name that does not fit.
+
+    Examples
+    --------
+    >>> middle("klda, five together, on roots", 14)
+    'klda, …n roots'
+    """
+    kept = length - 1
+    return name if len(name) <= length else f"{name[: kept - kept // 2]}…{name[-(kept // 2) :]}"
 
 
 def add_legend(figure: Figure, axes: Axes) -> None:
@@ -144,7 +167,7 @@ def add_legend(figure: Figure, axes: Axes) -> None:
     handles, names = axes.get_legend_handles_labels()
     if names:
         columns = legend_columns(names)
-        figure.legend(handles, [short(name) for name in names], loc="lower center", ncols=columns, handlelength=3.2)
+        figure.legend(handles, legend_names(names), ncols=columns, **_LEGEND)
 
 
 def render(figure: Figure, name: str, alt: str) -> Picture:

@@ -18,7 +18,8 @@ from gddsg.report.benchmark import (
 )
 from gddsg.report.benchmark.all_orders import JOINED, all_orders
 from gddsg.report.benchmark.document import Block, Bullets, Document, Paragraph, Section, Table
-from gddsg.report.benchmark.drawing import Style, learner_styles, report_style
+from gddsg.report.benchmark.drawing import Style, report_style
+from gddsg.report.benchmark.looks import learner_styles
 from gddsg.report.benchmark.notes import notes_on
 from gddsg.report.benchmark.prose import READING, facts, summary_sentences
 from gddsg.report.benchmark.published import Published
@@ -46,7 +47,7 @@ Part = Callable[[Experiment], Sequence[Block | None]]
 def document(records: Records, title: str) -> Document:
     """The whole report; what has no record is left out."""
     by_name = {name: contests(s for s in records.streams if s.experiment == name) for name in _names(records)}
-    entries = [entry.name for found in by_name.values() for contest in found for entry in contest.entries]
+    entries = [(e.name, e.method) for found in by_name.values() for contest in found for e in contest.entries]
     styles = learner_styles(entries)
     summary = Bullets(tuple(summary_sentences(records, by_name)))
     sections = [Section("summary", "Summary", (summary, *_notes(records)))]

@@ -1,0 +1,1 @@
+"""How the documentation site is built: hooks of MkDocs, and checks of what they made."""
