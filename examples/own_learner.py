@@ -1,7 +1,4 @@
-"""A learner of your own beside GDDSG and RanPAC in the benchmark, under the same rules: tasks, orders, bare inputs.
-
-Whatever has `_next_state` and `_log_probabilities` runs; `gddsg bench` on the command line does the same with files.
-"""
+"""A learner of your own beside GDDSG and RanPAC in the benchmark: the same tasks, class orders and bare inputs for all."""
 
 import tempfile
 from pathlib import Path
