@@ -1,4 +1,4 @@
-"""A learner of your own beside GDDSG and RanPAC in the benchmark: the same tasks, class orders and bare inputs for all."""
+"""A learner of your own beside GDDSG and RanPAC in the benchmark: the same tasks, orders and bare inputs for all."""
 
 import tempfile
 from pathlib import Path

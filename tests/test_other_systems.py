@@ -91,6 +91,7 @@ def read_only_files_stay(monkeypatch):
     monkeypatch.setattr(Path, "unlink", unlink_or_not)
 
 
+@pytest.mark.posix
 def test_a_read_only_photo_is_copied_and_nothing_else_is_left(tmp_path, like_windows, read_only_files_stay):
     photo = tmp_path / "1.jpg"
     photo.write_bytes(b"x")

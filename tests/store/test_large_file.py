@@ -301,6 +301,7 @@ for place in range(int(sys.argv[3]), int(sys.argv[3]) + 100):
 """
 
 
+@pytest.mark.posix
 def test_a_kill_at_any_moment_loses_nothing_that_was_confirmed(path):
     moments, there = random.Random(1), set(read_model(path).labels)
     for first in (100, 200, 300):
@@ -321,6 +322,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_confirmed(path):
         assert {card.whole().count for card in model.cards.values()} == {SAMPLES}
 
 
+@pytest.mark.posix
 def test_what_a_kill_left_half_written_is_rolled_back(path):
     before = answers(read_model(path), *range(40))
     pid = os.fork()
