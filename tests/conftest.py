@@ -6,8 +6,8 @@ from importlib.util import find_spec
 import pytest
 import torch
 
-# Ray, and what comes with it, has no wheels for every system and every Python.
-collect_ignore = [] if find_spec("ray") else ["scale", "bench/test_on_ray.py"]
+# Programs that are run by themselves; and Ray, which has no wheels for every system and every Python.
+collect_ignore = ["install/uses", *([] if find_spec("ray") else ["scale", "bench/test_on_ray.py"])]
 
 # Some tests import ONNX Runtime themselves; whoever runs them shall not be reported on.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

@@ -25,8 +25,8 @@ def build(tools: Environment) -> list[Path]:
     """Wheel and sdist; the wheel is built from the sdist, as who builds it anew will do."""
     shutil.rmtree(ROOT / "dist", ignore_errors=True)
     tools.run("-m", "build", "--outdir", ROOT / "dist", ROOT)
-    found = sorted((ROOT / "dist").iterdir(), reverse=True)
-    assert [path.suffix for path in found] == [".whl", ".gz"], found
+    found = [*(ROOT / "dist").glob("*.whl"), *(ROOT / "dist").glob("*.tar.gz")]
+    assert len(found) == len(list((ROOT / "dist").iterdir())) == 2, found
     tools.run("-m", "twine", "check", "--strict", *found)
     return found
 
