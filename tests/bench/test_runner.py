@@ -276,7 +276,7 @@ def test_a_disk_that_is_full_is_said_so(root, tmp_path, monkeypatch):
     out = tmp_path / "records.jsonl"
     run_experiment(small(orders=1), out, root, workers=0)
     before = out.read_bytes()
-    monkeypatch.setattr("gddsg.bench.records.os.fsync", full)
+    monkeypatch.setattr("gddsg.files.os.fsync", full)
     with pytest.raises(DataError, match="No space left"):
         run_experiment(small(orders=2), out, root, workers=0)
     assert out.read_bytes().startswith(before)
