@@ -13,12 +13,14 @@ FIGURES      := main-table ablation invariance split trust memory distances
 PHOTOS       ?= photos
 # MkDocs finds docs_site/ in this folder; Material's advertisement is switched off.
 MKDOCS       := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
+# Extras that `make extras` tries; all of them unless named.
+EXTRAS       ?=
 # Network that `make bench-training` trains.
 BACKBONE     ?= hybrid-vit
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint docs docs-serve slow attack kill-serve kill-scale fuzz-serve bench-serve bench bench-photos bench-copies bench-quality bench-training bench-scale figures theory clean
+.PHONY: help demo test lint docs docs-serve coverage slow examples wheel extras attack kill-serve kill-scale fuzz-serve bench-serve bench bench-photos bench-copies bench-quality bench-training bench-scale figures theory clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z -]*:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,8 +44,20 @@ docs: $(STAMP)  ## the documentation site, in site/; a warning or a dead link is
 docs-serve: $(STAMP)  ## the same at http://127.0.0.1:8800, made again whenever a page changes
 	$(MKDOCS) serve --dev-addr 127.0.0.1:8800
 
+coverage: $(STAMP)  ## the tests once more, and how much of the package they run; fails below the floor in pyproject.toml
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadgroup --cov --cov-report=term:skip-covered $(PYTEST_FLAGS)
+
 slow: $(STAMP)  ## the tests marked slow or datasets
 	$(BIN)/pytest -m "slow or datasets" $(PYTEST_FLAGS)
+
+examples: $(STAMP)  ## run the examples and store what they print
+	$(BIN)/python -m tests.test_examples
+
+wheel: $(STAMP)  ## build wheel and sdist into dist/, and use both in empty environments; a few minutes
+	$(BIN)/python -m tests.install.wheel
+
+extras: $(STAMP)  ## try every extra of the wheel in dist/ in an environment of its own, and what is said without it
+	$(BIN)/python -m tests.install.extras $(EXTRAS)
 
 attack: $(STAMP)  ## kills, damage, forgery and hostile input by the thousand; under half an hour
 	OMP_WAIT_POLICY=passive $(BIN)/python -m tests.attack
@@ -85,7 +99,7 @@ bench-scale: $(STAMP)  ## measure learning on Ray beside the local engine on the
 	$(BIN)/python benchmarks/bench_scale.py $(firstword $(PHOTOS)) --out benchmarks/records/scale.json
 
 clean:  ## remove the environment, the caches, the site and built packages
-	rm -rf .venv build dist demo site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist demo site htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(STAMP): pyproject.toml constraints.txt

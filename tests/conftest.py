@@ -1,12 +1,22 @@
 """What all tests share."""
 
 import os
+from importlib.util import find_spec
 
 import pytest
 import torch
 
+# Programs that are run by themselves; and Ray, which has no wheels for every system and every Python.
+collect_ignore = ["install/uses", *([] if find_spec("ray") else ["scale", "bench/test_on_ray.py"])]
+
 # Some tests import ONNX Runtime themselves; whoever runs them shall not be reported on.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+
+def pytest_runtest_setup(item):
+    """Leave out what other systems have no way of doing."""
+    if os.name != "posix" and item.get_closest_marker("posix"):
+        pytest.skip("signals, limits, terminals and permissions are those of POSIX")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -23,6 +22,9 @@ from gddsg import GDDSG
 from gddsg.backbones import load_backbone
 from gddsg.cli import app
 from gddsg.data.glyphs import write_glyphs
+
+if os.name == "posix":
+    import resource
 
 CLASSES = ("digit 0", "digit 7", "capital A", "small w")
 
@@ -504,6 +506,7 @@ def test_piped_output_has_no_control_characters(learnt, glyph_folder):
     assert done.stderr == ""
 
 
+@pytest.mark.posix
 def test_an_interruption_changes_nothing(model, tmp_path, own_cache):
     folder = tmp_path / "many"
     write_glyphs(folder, n_train=40, n_test=0, classes=["digit 1", "digit 2", "digit 3", "digit 4", "digit 5"])
@@ -529,6 +532,7 @@ def test_an_interruption_changes_nothing(model, tmp_path, own_cache):
     assert model.read_bytes() == before
 
 
+@pytest.mark.posix
 def test_a_disk_that_fills_leaves_the_old_model(model, glyph_folder, tmp_path, own_cache):
     """The system's limit on the size of files stands in for a full disk: writing fails in the middle."""
     folder = tmp_path / "new"

@@ -62,6 +62,7 @@ def test_a_folder_is_gone_after_an_error(place):
     assert not list(place.iterdir())
 
 
+@pytest.mark.posix
 def test_what_a_killed_process_left_is_removed_and_what_is_in_use_stays(place):
     killed, left = holder()
     living, used = holder()
@@ -80,6 +81,7 @@ def test_a_process_killed_before_it_had_its_lock_leaves_nothing_either(place):
         assert len(list(place.iterdir())) == 1
 
 
+@pytest.mark.posix
 def test_only_private_folders_of_this_very_name_are_removed(place, tmp_path):
     treasure = tmp_path / "treasure"
     treasure.mkdir(mode=0o700)

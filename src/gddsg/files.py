@@ -14,6 +14,8 @@ import re
 import secrets
 import shutil
 import stat
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from filelock import FileLock, Timeout, lock_descriptor
 _STALE_SECONDS = 3600.0
 # Names beside the target repeat its name and add something of their own; file systems allow 255 bytes in all.
 _LONGEST_REPEATED_NAME = 200
+_PATIENCE = 2.0  # seconds for who has a file open for a moment, such as a reader or a scanner for viruses
 _COPY = "gddsg-copy"  # what temporary files of copies are called after: the copies have many names
 
 
@@ -31,6 +34,11 @@ class UnconfirmedError(OSError):
 
 class LockedError(OSError):
     """Raised when another process is changing a file, and nobody wants to wait for it."""
+
+
+def open_files_stay() -> bool:
+    """Whether a file that somebody has open can be neither removed nor replaced, as on Windows."""
+    return os.name == "nt"
 
 
 @contextlib.contextmanager
@@ -118,17 +126,52 @@ def replacing(target: Path) -> Iterator[Path]:
             yield temporary
             if old is not None:
                 _keep_owner_and_mode(temporary, old)
-            os.fsync(descriptor)
-            if os.name != "nt":  # there an open file cannot be renamed
+            synchronise(descriptor)
+            if not open_files_stay():
                 temporary.replace(target)
         finally:
             os.close(descriptor)
-        if os.name == "nt":
-            temporary.replace(target)
+        if open_files_stay():
+            _replace_patiently(temporary, target)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
     _sync_folder(target.parent)
+
+
+def _replace_patiently(temporary: Path, target: Path) -> None:
+    """Replace a file that others may have open, who are in the way for as long as they have."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            temporary.replace(target)
+            return
+        except PermissionError as cause:
+            if time.monotonic() > deadline:
+                raise PermissionError(errno.EACCES, "another program has the file open, or it is read-only") from cause
+        time.sleep(0.01)
+
+
+def synchronise(descriptor: int) -> None:
+    """Have what was written to a file on the disk, not only in the memory of the system or of the disk."""
+    if sys.platform == "darwin":  # where fsync ends at the disk's own memory
+        import fcntl  # which Windows does not have
+
+        with contextlib.suppress(OSError):  # not every file system knows this
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a read-only one too, as Windows does not unless its attribute goes first."""
+    try:
+        path.unlink()
+    except PermissionError:
+        if not open_files_stay():
+            raise
+        path.chmod(stat.S_IWRITE)
+        path.unlink()
 
 
 def copy_new(source: Path, target: Path) -> None:
@@ -147,13 +190,13 @@ def copy_new(source: Path, target: Path) -> None:
             shutil.copyfile(source, temporary)
             with contextlib.suppress(OSError):  # not every file system keeps times or bits
                 shutil.copystat(source, temporary)
-            os.fsync(descriptor)
+            synchronise(descriptor)
         finally:
             os.close(descriptor)
         name_new(temporary, target)
     finally:
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            remove(temporary)
 
 
 def name_new(file: Path, target: Path) -> None:
@@ -229,8 +272,10 @@ def _state_of_old_file(target: Path) -> os.stat_result | None:
 
 def _keep_owner_and_mode(temporary: Path, old: os.stat_result) -> None:
     """Give a file the owner, group and permission bits of another; a group that we may not give gets no permissions."""
+    if os.name == "nt":  # there is but one bit, and a file that is read-only is not replaced
+        return
     mode, new = stat.S_IMODE(old.st_mode), temporary.stat()
-    if os.name != "nt" and (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         try:
             os.chown(temporary, old.st_uid, old.st_gid)
         except PermissionError:  # to give files away takes a superuser

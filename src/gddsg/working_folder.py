@@ -50,8 +50,7 @@ def working_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)  # not before: what can be locked is anybody's to remove
+        _remove(folder, lock)
 
 
 def _locked_folder(parent: Path) -> tuple[Path, int]:
@@ -80,8 +79,14 @@ def _remove_if_left(folder: Path) -> None:
         return
     lock = _taken(folder)
     if lock is not None:
+        _remove(folder, lock)
+
+
+def _remove(folder: Path, lock: int) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    os.close(lock)  # not before: what can be locked is anybody's to remove
+    if folder.exists():  # Windows keeps files that are open: the lock was, and now is not
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
 
 
 def _is_ours(found: os.stat_result) -> bool:

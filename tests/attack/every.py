@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -59,6 +58,8 @@ def attack(module: str, function: str, n: int, seed: int) -> tuple[Counts, float
 
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), 2)  # libtiff tells there of every damaged file; what matters is in the counts
+    import resource  # which Windows does not have
+
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     run: Callable[..., Counts] = getattr(import_module(f"tests.attack.{module}"), function)
     with tempfile.TemporaryDirectory() as folder:

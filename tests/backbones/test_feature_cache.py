@@ -134,6 +134,7 @@ def test_several_processes(tmp_path):
         assert cache.sizes()[0].vectors == 200
 
 
+@pytest.mark.posix
 def test_a_kill_loses_no_confirmed_vector(tmp_path):
     script = dedent(
         """

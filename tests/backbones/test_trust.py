@@ -41,6 +41,7 @@ def test_a_damaged_list_is_empty(folder, damage):
     assert is_trusted(NAME)
 
 
+@pytest.mark.posix
 def test_a_list_that_others_may_write_is_not_read(folder):
     trust(NAME)
     folder.chmod(0o777)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,9 @@ from typer.testing import CliRunner
 from gddsg import LEARNERS
 from gddsg.bench import read_records
 from gddsg.cli import app
+
+if os.name == "posix":
+    import pty
 
 
 def call(*arguments):
@@ -167,6 +169,7 @@ def test_trouble_with_files_is_one_message(root, experiment, tmp_path):
         assert "\x1b" not in done.output
 
 
+@pytest.mark.posix
 def test_names_of_experiments_are_data(root, tmp_path):
     """On a terminal, where they stand in the progress bar as well."""
     name = "w\\[∕b][red]\x1b]0;t\x07:smile:"

@@ -1,7 +1,6 @@
 """The benchmark gives every learner the data in the form it takes."""
 
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -16,6 +15,9 @@ from gddsg.bench.methods import METHODS
 from gddsg.cli.bench import training_line
 from gddsg.data import FeatureDataset, load_dataset, write_feature_file
 from gddsg.nn.training import TrainingProgress
+
+if os.name == "posix":
+    import pty
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 200), "grey": (120, 120, 120)}
 
@@ -85,6 +87,7 @@ parameters = { backbone = "toy-vit", training = { epochs = 60, batch_size = 8, r
 """
 
 
+@pytest.mark.posix
 def test_a_trained_learner_is_run_and_a_terminal_sees_how_it_gets_on(paints):
     experiment = paints / "paints.toml"
     experiment.write_text(TRAINED)

@@ -276,7 +276,7 @@ def test_a_disk_that_is_full_is_said_so(root, tmp_path, monkeypatch):
     out = tmp_path / "records.jsonl"
     run_experiment(small(orders=1), out, root, workers=0)
     before = out.read_bytes()
-    monkeypatch.setattr("gddsg.bench.records.os.fsync", full)
+    monkeypatch.setattr("gddsg.files.os.fsync", full)
     with pytest.raises(DataError, match="No space left"):
         run_experiment(small(orders=2), out, root, workers=0)
     assert out.read_bytes().startswith(before)
@@ -504,6 +504,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.posix
 def test_kills_change_nothing_in_the_end_and_leave_nothing_behind(root, tmp_path, monkeypatch):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -524,6 +525,7 @@ def test_kills_change_nothing_in_the_end_and_leave_nothing_behind(root, tmp_path
     assert list(map(timeless, read_records(out))) == list(map(timeless, read_records(tmp_path / "whole.jsonl")))
 
 
+@pytest.mark.posix
 def test_processes_end_with_a_killed_runner(root, tmp_path):
     script = tmp_path / "call.py"
     script.write_text(CALL)

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import resource
 import shutil
 import socket
 import struct
@@ -26,6 +25,7 @@ from gddsg.store import SharedModel, read_model
 
 if os.name == "posix":
     import pty
+    import resource
 
 transformers = pytest.importorskip("transformers")
 
@@ -327,6 +327,7 @@ def test_a_cache_that_cannot_be_used_is_a_warning(home, monkeypatch):
         assert "The cache does not work" in error(*arguments)
 
 
+@pytest.mark.posix
 def test_a_full_cache_is_a_warning(home, tmp_path):
     """The system's limit on the size of files stands in for a full disk."""
     environment = {**os.environ, "GDDSG_CACHE": str(tmp_path / "full")}

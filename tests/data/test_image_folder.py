@@ -207,6 +207,7 @@ def test_links_are_followed_and_circles_are_not(make):
     }
 
 
+@pytest.mark.posix
 def test_pipes_are_not_opened(make):
     root = make("cat/1.jpg")
     os.mkfifo(root / "cat/pipe.jpg")

@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import resource
 import signal
 import subprocess
 import sys
@@ -21,6 +20,9 @@ from gddsg.errors import InputError, TrainingError
 from gddsg.learners import Finetune
 from gddsg.nn.checkpoint import Checkpoint
 from gddsg.nn.training import watching
+
+if os.name == "posix":
+    import resource
 
 ROOT = Path(__file__).parents[2]
 
@@ -92,6 +94,7 @@ with watching(wait_in_the_third_epoch):
 """
 
 
+@pytest.mark.posix
 def test_a_process_that_is_killed_leaves_what_another_goes_on_with(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     process = subprocess.Popen(
@@ -233,6 +236,7 @@ def test_the_file_of_another_training_under_our_name_is_not_used(tmp_path):
     assert same(toy, trained())
 
 
+@pytest.mark.posix
 def test_a_folder_or_a_pipe_in_place_of_the_file_does_no_harm(tmp_path):
     file = cut_off(tmp_path)
     for make in (Path.mkdir, os.mkfifo):
@@ -257,13 +261,15 @@ def test_a_folder_that_cannot_be_one_is_refused_before_the_training(tmp_path):
     assert toy.rows == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
+@pytest.mark.posix
+@pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="the superuser may write anywhere")
 def test_a_folder_for_reading_only_is_refused_before_the_training(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(InputError, match="nothing can be written"):
         trained(checkpoint=Checkpoint(tmp_path))
 
 
+@pytest.mark.posix
 def test_a_disk_that_is_full_later_on_costs_the_checkpoint_and_not_the_training(tmp_path):
     """A limit on the size of files stands for the disk: it fails in the same place, while the file is written."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -71,6 +71,7 @@ def test_names_that_are_taken_get_a_number_and_nothing_is_overwritten(move, tmp_
         assert files(into) == expected
 
 
+@pytest.mark.posix
 def test_a_copy_keeps_times_and_bits(tmp_path, into):
     source = write(tmp_path / "1.jpg")
     source.chmod(0o640)
@@ -188,6 +189,7 @@ file_photos([PhotoPrediction(sys.argv[1], "fox", 0.9, (("fox", 0.9),), 1.0)], Pa
 """
 
 
+@pytest.mark.posix
 def test_a_kill_leaves_no_half_photo_and_the_next_call_clears_up(tmp_path, into):
     source = write(tmp_path / "1.jpg")
     assert subprocess.run([sys.executable, "-c", KILLED, source, into], check=False).returncode == -9

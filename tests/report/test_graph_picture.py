@@ -308,6 +308,7 @@ def test_files_that_cannot_be_written_are_reported(save, name, animals, tmp_path
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "folder"]
 
 
+@pytest.mark.posix
 @pytest.mark.skipif(as_root, reason="root may do what permission bits forbid")
 def test_a_folder_that_may_not_be_written_is_reported(animals, tmp_path):
     tmp_path.chmod(0o500)

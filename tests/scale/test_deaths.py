@@ -59,6 +59,7 @@ def session_of(pid):
     raise AssertionError("no Ray was started")
 
 
+@pytest.mark.posix
 def test_a_killed_run_goes_on_where_it_was(folder, expected, tmp_path, running_ray):
     path = tmp_path / "m.gddsg"
     with started("drive", path, folder) as run:

@@ -139,6 +139,7 @@ def test_a_model_that_changes_meanwhile_is_taken_as_it_is_then(folder, tmp_path)
     assert [one.reason for one in report.skipped] == ["already learnt as 'kept'"] * 9
 
 
+@pytest.mark.posix
 def test_workers_that_are_killed_are_replaced(folder, expected, tmp_path):
     killed = []
 

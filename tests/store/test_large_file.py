@@ -1,6 +1,7 @@
 """Models of very many classes: cards stay in the file, which is changed in place; answers are those of other models."""
 
 import copy
+import gc
 import os
 import pickle
 import random
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 
+from gddsg import files
 from gddsg.core import class_block, derived
 from gddsg.core.filed_card import FiledCard, Glance
 from gddsg.core.large_predictor import LargePredictor
@@ -222,6 +224,41 @@ def ids_of(place):
 # Damage, and death.
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are found as Linux shows them")
+def test_no_file_is_replaced_while_it_is_open_where_that_fails(path, monkeypatch):
+    """As on Windows: a file that somebody has open cannot be replaced, and so it is closed before."""
+    replace = Path.replace
+
+    def replace_unless_open(self, target):
+        opened = {os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()}
+        if str(target) in opened:
+            raise PermissionError(13, "Access is denied")
+        return replace(self, target)
+
+    monkeypatch.setattr(files, "open_files_stay", lambda: True)
+    monkeypatch.setattr(large_file, "open_files_stay", lambda: True)
+    monkeypatch.setattr(files, "_PATIENCE", 0.05)
+    monkeypatch.setattr(Path, "replace", replace_unless_open)
+    shared = SharedModel(path)
+    before = shared.read()
+    expected = answers(before, *range(40))
+    one_more = before.plus(cards_of(88))
+    shared.change(lambda model: in_memory(*range(5)))
+    assert file_version(path) != LARGE_VERSION
+    assert set(read_model(path).labels) == set(in_memory(*range(5)).labels)
+    np.testing.assert_array_equal(answers(before, *range(40)), expected)
+    np.testing.assert_array_equal(answers(one_more, *range(5)), answers(in_memory(*range(40), 88), *range(5)))
+
+
+def test_a_file_is_closed_when_nobody_has_a_model_of_it_any_more(path):
+    model = read_model(path)
+    connection = next(iter(model.cards.values())).place.source._connection
+    del model
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
+
+
 def test_every_damaged_row_is_found(path):
     names = [name for name in read_rows(path)[1] if not name.startswith("gddsg:block")]
     for name in [*random.Random(0).sample(names, 8), "gddsg:index"]:
@@ -264,6 +301,7 @@ for place in range(int(sys.argv[3]), int(sys.argv[3]) + 100):
 """
 
 
+@pytest.mark.posix
 def test_a_kill_at_any_moment_loses_nothing_that_was_confirmed(path):
     moments, there = random.Random(1), set(read_model(path).labels)
     for first in (100, 200, 300):
@@ -284,6 +322,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_confirmed(path):
         assert {card.whole().count for card in model.cards.values()} == {SAMPLES}
 
 
+@pytest.mark.posix
 def test_what_a_kill_left_half_written_is_rolled_back(path):
     before = answers(read_model(path), *range(40))
     pid = os.fork()

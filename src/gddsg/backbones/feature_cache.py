@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+from weakref import finalize
 
 import numpy as np
 
@@ -158,6 +159,7 @@ class FeatureCache:
             connection.close()
             raise
         self._connection = connection
+        finalize(self, connection.close)
 
     def _ask(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
         found: list[Any] = []

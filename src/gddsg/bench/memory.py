@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import torch
 from gddsg.bench.findings import MemoryFindings
 from gddsg.bench.measurements import learn_stream, require
 from gddsg.bench.processes import process_pool
+from gddsg.errors import InputError
 from gddsg.working_folder import working_folder
 
 
@@ -56,11 +56,23 @@ def peak_mebibytes() -> float:
     -------
     float
         In 2²⁰ bytes.
+
+    Raises
+    ------
+    InputError
+        Where the system does not tell.
     """
     status = Path("/proc/self/status")
     if status.exists():  # getrusage counts the parent that a process was forked from too
-        found = re.search(r"VmHWM:\s+(\d+)", status.read_text())
+        found = re.search(r"VmHWM:\s+(\d+)", status.read_text(encoding="utf-8"))
         if found:
             return int(found[1]) / 1024
+    try:
+        import resource
+    except ImportError as error:
+        raise InputError(
+            "The measurement 'memory' was asked for, and Windows does not tell a process how much it took at most. "
+            "Leave it out, or run it on Linux or macOS."
+        ) from error
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 1024

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 
 import torch
 from threadpoolctl import threadpool_limits
@@ -30,17 +29,18 @@ def process_pool(workers: int, threads: int | None = None) -> ProcessPoolExecuto
         To be used in a ``with`` statement.
     """
     threads = threads or max(available_cores() // workers, 1)  # more would only get in each other's way
-    return ProcessPoolExecutor(workers, get_context("spawn"), _prepare_process, (os.getpid(), threads))
+    return ProcessPoolExecutor(workers, get_context("spawn"), _prepare_process, (threads,))
 
 
-def _prepare_process(parent: int, threads: int) -> None:
+def _prepare_process(threads: int) -> None:
     """Bound the threads; and end with the runner, so that a kill leaves nothing behind that goes on for hours."""
     limit_threads(threads)
 
     def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
+        parent = parent_process()
+        if parent is not None:
+            parent.join()  # the id of the parent would not tell: Windows keeps it when the parent has ended
+            os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import stat
 import tempfile
 from collections import Counter
@@ -16,7 +15,7 @@ from typing import Any
 from gddsg.bench.json_values import short
 from gddsg.bench.record import Record, record_from_json, record_to_json
 from gddsg.errors import DataError
-from gddsg.files import replace_file
+from gddsg.files import replace_file, synchronise
 
 _LONGEST_LINE = 2**28
 
@@ -102,7 +101,7 @@ def append_record(path: Path, record: Record) -> None:
     with _written(path), Path(path).open("ab") as file:
         file.write(_line(record))
         file.flush()
-        os.fsync(file.fileno())
+        synchronise(file.fileno())
 
 
 def write_records(path: Path, records: Iterable[Record]) -> None:

@@ -235,6 +235,7 @@ def pretrain(
             finished.mkdir()
             write_hybrid(finished, student.vit.cpu(), model_card(origin), cache_folder())
             _put_in_place(finished, out, work / "before")
+            del lessons, samples  # they have files open, which Windows would keep
             shutil.rmtree(work, ignore_errors=True)
     return Pretrained(out, origin, tuple(skipped))
 

@@ -10,16 +10,17 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from gddsg.data.dataset import PhotoListing, Skipped
 from gddsg.errors import DataError
-from gddsg.files import UnconfirmedError, copy_new, name_new, remove_dead_copies
+from gddsg.files import UnconfirmedError, copy_new, name_new, remove, remove_dead_copies
 from gddsg.photos.reports import PhotoPrediction
 
 _NOT_IN_NAMES = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]')  # on one system or another
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # devices of Windows
+_RESERVED = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[\d¹²³]) *(\..*)?", re.IGNORECASE)  # on Windows
 _LONGEST_NAME = 200  # bytes, with a hash to come; file systems allow 255
 
 
@@ -157,7 +158,8 @@ def _put(source: Path, folder: Path, move: bool) -> tuple[Path, bool]:
             except FileExistsError:  # somebody was faster
                 continue
         if move and not _is_one_entry(source, target):
-            source.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                remove(source)
         return target, before
 
 

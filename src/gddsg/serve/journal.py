@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 from gddsg.errors import ModelFileError
 from gddsg.files import locate
@@ -134,6 +135,7 @@ class Journal:
         self._lock = threading.Lock()
         try:
             self._db = _opened(path)
+            finalize(self, self._db.close)
         except (sqlite3.Error, OSError) as error:
             raise _trouble(path, error) from error
 
@@ -351,6 +353,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA secure_delete = ON")
         db.execute("PRAGMA journal_mode = DELETE")  # nothing beside the file once a transaction has ended
         db.execute("PRAGMA synchronous = EXTRA")  # the end of a transaction is on the disk, too
+        db.execute("PRAGMA fullfsync = ON")  # macOS: not only in the memory of the disk
         found, version = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
         if found == 0 and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             db.executescript(

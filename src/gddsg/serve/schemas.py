@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gddsg import __version__
+
 
 def _example(**values: Any) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [values]})
@@ -62,7 +64,7 @@ class ModelDescription(BaseModel):
         feature_dim=1280,
         bytes=1_400_000,
         format=4,
-        version="0.1.0",
+        version=__version__,
         keeps_photos=False,
         rights="teach",
         limits={"files": 500, "bytes": 268_435_456},

@@ -18,7 +18,7 @@ from hashlib import blake2b
 from os import PathLike
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary, finalize
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from gddsg.core.filed_card import FiledCard, Glance, Row
 from gddsg.core.large_classes import Frame, LargeClasses
 from gddsg.core.model import Model
 from gddsg.errors import ModelFileError
+from gddsg.files import locate, open_files_stay
 from gddsg.store.row_names import card_name, is_card
 from gddsg.store.rows_file import (
     DIGEST_KEY,
@@ -44,6 +45,7 @@ from gddsg.store.rows_file import (
     file_version,
     insert_card,
     model_digest,
+    sqlite_address,
     unwritable,
 )
 
@@ -63,6 +65,8 @@ class LargeFile:
 
     Attributes
     ----------
+    path : Path
+        The file, with links followed.
     header : dict of str to object
         As :func:`gddsg.store.rows_file.read_rows` gives it.
     digests : dict of str to bytes
@@ -70,17 +74,21 @@ class LargeFile:
     """
 
     def __init__(self, path: StrPath) -> None:
-        self._path, self._lock = path, threading.Lock()
+        self.path, self._path = locate(path), path
+        self._lock, self._closed = threading.Lock(), False
         self._cards: WeakValueDictionary[str, FiledCard] = WeakValueDictionary()
         self._state = file_state(path)
         with _sqlite_trouble(path):
             self._connection = _connect(check_before_opening(path))
+            finalize(self, self._connection.close)  # a file that nobody knows of any more can be replaced again
             rows = self._connection.execute("BEGIN").execute("SELECT key, value FROM header").fetchall()
             index = self._fetch(INDEX)
             self._connection.execute("COMMIT")
         self.digests, self._glances = _read_index(path, index)
         everything = {**self.digests, INDEX: card_digest(INDEX, index)}
         self.header = checked_header(path, LARGE_VERSION, dict(rows), everything)
+        with _listing:
+            _open_files.add(self)
 
     def is_at(self, path: Path) -> bool:
         """Whether this is the file at a path, and nobody else has changed it."""
@@ -93,7 +101,7 @@ class LargeFile:
     def read(self, name: str, digest: bytes) -> bytes:
         """The body of a row, which must have that digest."""
         with self._lock, _sqlite_trouble(self._path):
-            body = self._fetch(name)
+            body = b"" if self._closed else self._fetch(name)
         if card_digest(name, body) != digest:
             raise ModelFileError(
                 f"The row {name!r} of {self._path} is not the one that was there when the file was opened: another "
@@ -116,6 +124,14 @@ class LargeFile:
             card = self._cards.pop(name, None)
             if card is not None:
                 card.pick_up()
+
+    def give_way(self) -> None:
+        """Close the file, which is about to be replaced; all its cards are in memory from now on."""
+        self.pick_up(list(self._cards))
+        self.digests = {}  # nothing is read any more
+        with self._lock:
+            self._closed = True
+            self._connection.close()
 
     def lay_down(self, digests: Mapping[str, bytes], cards: Mapping[str, ClassCard]) -> None:
         """Know the rows that the file has now, and lay down those cards that were new to it."""
@@ -140,6 +156,25 @@ class LargeFile:
     def _derived(self, name: str) -> bytes | None:
         digest = self.digests.get(name)
         return None if digest is None else self.read(name, digest)
+
+
+_open_files: WeakSet[LargeFile] = WeakSet()
+_listing = threading.Lock()
+
+
+def give_way(path: Path) -> None:
+    """Close a large file that is about to be replaced, where that takes it to be closed: on Windows.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    """
+    if open_files_stay():
+        with _listing:
+            found = [one for one in _open_files if one.path == path]
+        for file in found:
+            file.give_way()
 
 
 def open_large(path: StrPath) -> LargeFile | None:
@@ -264,10 +299,11 @@ def amend(path: Path, header: Mapping[str, object], rows: LargeRows, last_look: 
     new = [name for name in rows if not rows.unchanged(file, name)]
     gone = [name for name in file.digests if name not in rows]
     file.pick_up((*new, *gone))
-    header_rows = encode_header(header)
+    header_rows, address = encode_header(header), sqlite_address(path, "mode=rw")
     try:
-        with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, isolation_level=None)) as change:
+        with contextlib.closing(sqlite3.connect(address, uri=True, isolation_level=None)) as change:
             change.execute("PRAGMA synchronous = FULL")
+            change.execute("PRAGMA fullfsync = ON")  # macOS: through the memory of the disk
             change.execute("BEGIN IMMEDIATE")  # from now on nobody else writes, and nothing is written yet
             if last_look is not None:
                 last_look()
@@ -290,13 +326,13 @@ def amend(path: Path, header: Mapping[str, object], rows: LargeRows, last_look: 
 
 def _connect(source: Path) -> sqlite3.Connection:
     """Open the file for reading; what a kill in the middle of a change left half-written is rolled back first."""
-    address = f"{source.as_uri()}?mode=ro"
+    address = sqlite_address(source, "mode=ro")
     connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("SELECT 1 FROM header").fetchone()
     except sqlite3.OperationalError:
         connection.close()
-        with contextlib.closing(sqlite3.connect(f"{source.as_uri()}?mode=rw", uri=True)) as writing:
+        with contextlib.closing(sqlite3.connect(sqlite_address(source, "mode=rw"), uri=True)) as writing:
             writing.execute("SELECT 1 FROM header").fetchone()
         connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
     try:

@@ -20,7 +20,8 @@ from gddsg.core.memory_limit import check_memory
 from gddsg.core.model import Model, Settings
 from gddsg.core.transform import View
 from gddsg.errors import InputError, ModelFileError
-from gddsg.store.large_file import LargeFile, LargeRows, amend, open_large
+from gddsg.files import locate
+from gddsg.store.large_file import LargeFile, LargeRows, amend, give_way, open_large
 from gddsg.store.row_names import PREDICTOR, card_label, card_name
 from gddsg.store.rows_file import read_rows, write_rows
 
@@ -46,6 +47,7 @@ def replace_model(path: str | PathLike[str], model: Model, last_look: Callable[[
     if model.derived.large:
         return _replace_large(Path(path), header, model, last_look)
     rows = {card_name(label): card.to_bytes() for label, card in model.cards.items()}
+    give_way(locate(path))
     write_rows(path, header, rows | _kept_predictor(model), last_look)
     return model
 

@@ -21,7 +21,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
 from gddsg.errors import InputError, ModelFileError
@@ -277,7 +277,7 @@ def _fill_database(
 ) -> None:
     """Write all rows in a single transaction."""
     # Nobody else knows the file, and the lock that shows us to be alive must not be in SQLite's way.
-    address = f"{path.as_uri()}?nolock=1"
+    address = sqlite_address(path, "nolock=1")
     with contextlib.closing(sqlite3.connect(address, uri=True, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
         # Safety comes from renaming a finished file; a journal would only double the work.
@@ -370,10 +370,17 @@ def _check_version(path: str | os.PathLike[str], version: int) -> None:
         raise damaged(path, f"format version {version} does not exist")
 
 
+def sqlite_address(path: PurePath, options: str) -> str:
+    """A file as SQLite is told of it; a folder of another Windows machine is no host to it, but part of the path."""
+    # `as_uri` quotes what has a meaning in a URI: blanks, ?, #, % and letters beyond ASCII.
+    host, _, rest = path.as_uri().removeprefix("file://").partition("/")
+    return f"file://{f'//{host}' if host else ''}/{rest}?{options}"
+
+
 def open_read_only(source: Path) -> sqlite3.Connection:
     """Open the database so that neither the file nor its folder is touched, and trust nothing in it."""
-    # `as_uri` quotes what has a meaning in a URI: blanks, ?, #, % and letters beyond ASCII.
-    connection = sqlite3.connect(f"{source.as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
+    address = sqlite_address(source, "mode=ro&immutable=1")
+    connection = sqlite3.connect(address, uri=True, isolation_level=None)
     try:
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
