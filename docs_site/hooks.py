@@ -8,10 +8,10 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from docs_site import commands, reference, sources
+from docs_site import commands, examples, reference, sources
 from docs_site.links import (
+    OTHER_PAGES,
     ROOT,
-    TOP_PAGES,
     is_elsewhere,
     linked_path,
     repository_path,
@@ -30,8 +30,8 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Pages from the top of the repository, pages of the reference, and the files that either links to."""
-    for path, name in TOP_PAGES.items():
+    """Pages from outside of ``docs/``, pages of the reference, and the files that either links to."""
+    for path, name in OTHER_PAGES.items():
         files.append(File.generated(config, name, content=(ROOT / path).read_text()))
     for name, text in reference.pages(config.extra["source_url"]).items():
         files.append(File.generated(config, name, content=text))
@@ -52,6 +52,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     if name == commands.PAGE:
         markdown += f"\n{commands.section()}"
+    if name == examples.PAGE:
+        markdown += f"\n{examples.section()}"
     return with_targets(markdown, lambda target: site_target(name, target, source_page))
 
 
@@ -68,5 +70,5 @@ def _linked_files(files: Files) -> Iterator[str]:
         page = repository_path(file.src_uri)
         for target in targets(file.content_string):
             path = linked_path(page, target)
-            if not is_elsewhere(target) and not path.startswith("docs/") and path not in {*TOP_PAGES, "README.md"}:
+            if not is_elsewhere(target) and not path.startswith("docs/") and path not in {*OTHER_PAGES, "README.md"}:
                 yield path

@@ -14,8 +14,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-TOP_PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
-"""Pages of the site that are at the top of the repository, and what the site calls them."""
+OTHER_PAGES = {
+    "CHANGELOG.md": "changelog.md",
+    "CODE_OF_CONDUCT.md": "code-of-conduct.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "examples/README.md": "examples.md",
+}
+"""Pages of the site that are outside of ``docs/``, and what the site calls them."""
 
 _CODE = re.compile(r"(^ *```.*?^ *```|^ *~~~.*?^ *~~~|``[^\n]*?``|`[^`]*`)", re.MULTILINE | re.DOTALL)
 _TARGET = re.compile(r"(?<=\]\()([^()\s]+)(?=\))")
@@ -44,7 +50,7 @@ def targets(text: str) -> Iterator[str]:
 
 def repository_path(page: str) -> str:
     """Where a page of the site is in the repository."""
-    return next((source for source, name in TOP_PAGES.items() if name == page), f"docs/{page}")
+    return next((source for source, name in OTHER_PAGES.items() if name == page), f"docs/{page}")
 
 
 def reference_page(module: str) -> str:
@@ -92,8 +98,8 @@ def site_target(page: str, target: str, source_page: Callable[[str], str]) -> st
     path, (_, mark, anchor) = linked_path(repository_path(page), target), target.partition("#")
     if not (ROOT / path).exists():
         raise FileNotFoundError(f"{repository_path(page)} links to {target}, which is not in the repository")
-    if path in TOP_PAGES:
-        place = TOP_PAGES[path]
+    if path in OTHER_PAGES:
+        place = OTHER_PAGES[path]
     elif path.startswith("docs/"):
         place = path.removeprefix("docs/")
     elif path == "README.md":
