@@ -211,7 +211,7 @@ def test_the_page_on_serving_shows_what_kills_did():
     assert f"{told} changes were told as done" in text
 
 
-@pytest.mark.parametrize(("dataset", "orders"), [("cub200", 12), ("dogs", 12), ("cifar100", 1)])
+@pytest.mark.parametrize(("dataset", "orders"), [("cub200", 12), ("dogs", 12), ("cifar100", 12)])
 def test_the_page_on_order_baselines_says_what_the_records_say(dataset, orders):
     found = {}
     for record in read_records(RECORDS / "order-baselines.jsonl"):
@@ -226,7 +226,7 @@ def test_the_page_on_order_baselines_says_what_the_records_say(dataset, orders):
         assert len(found[name]) == len(found["gddsg"]) == orders
         assert worst[f"{name}, task-aware"] > worst["linear probe a task"] - 2
         assert max(best[name], best[f"{name}, energy"]) < worst["simplecil"]
-        assert orders == 1 or best[name] - worst[name] > 1
+        assert 2 <= round(best[name] - worst[name]) <= 17
         better = found[name]["seed 1993"] < best[f"{name}, energy"]
         assert better == (dataset != "cifar100" or name == "halrp")
 

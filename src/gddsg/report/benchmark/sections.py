@@ -239,6 +239,11 @@ _KNOWN: dict[str, tuple[str, str, Part]] = {
         "of the same frozen network, a compact ViT.",
         _trained,
     ),
+    "trained-half": (
+        "Adaptation to a first task of half of the classes",
+        "Adapters, and scale and shift, trained on fifty classes at once: an informative first task.",
+        _generic,
+    ),
     "honesty": (
         "What honest testing costs",
         "The same data judged honestly, by the protocol of the code released with the paper, and with upper bounds.",
