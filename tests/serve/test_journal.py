@@ -4,6 +4,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -117,7 +118,7 @@ def test_a_rollback_journal_with_nothing_in_it_goes(tmp_path, left):
 
 def test_another_file_is_refused(tmp_path):
     path = tmp_path / "other"
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE t(x)")
     with pytest.raises(ModelFileError, match="another program"):
         Journal(path)
