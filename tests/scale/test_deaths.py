@@ -63,13 +63,14 @@ def session_of(pid):
 def test_a_killed_run_goes_on_where_it_was(folder, expected, tmp_path, running_ray):
     path = tmp_path / "m.gddsg"
     with started("drive", path, folder) as run:
-        done = next(int(line) for line in run.stdout if int(line) >= 20)
-        session = session_of(run.pid)
+        assert any(int(line) >= 8 for line in run.stdout)
+        session, end = session_of(run.pid), time.monotonic() + 60
+        while not list(tmp_path.glob(".m.gddsg.checkpoints/*.part")) and time.monotonic() < end:
+            time.sleep(0.01)
         run.send_signal(signal.SIGKILL)
-    assert done < 27
     assert not path.exists()
     report = drive.main(path, folder)
-    assert 0 < report.computed < 27 - 4
+    assert 0 < report.computed <= 27 - 8  # two units of four were stored
     assert report.learnt == {"blue": 9, "green": 9, "red": 9}
     assert cards(path) == expected
     assert [one.name for one in tmp_path.iterdir()] == ["m.gddsg"]

@@ -156,7 +156,7 @@ def middle(name: str, length: int) -> str:
     Examples
     --------
     >>> middle("klda, five together, on roots", 14)
-    'klda, …n roots'
+    'klda, f… roots'
     """
     kept = length - 1
     return name if len(name) <= length else f"{name[: kept - kept // 2]}…{name[-(kept // 2) :]}"
