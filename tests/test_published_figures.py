@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
+from statistics import median
 
 import pytest
 from tests.attack.every import ATTACKS, table_line
@@ -318,8 +319,10 @@ def test_the_page_on_scale_shows_what_other_sizes_would_take():
     assert f"Two workers take {ratios['ray 2 / two processes']:.2f} times as long as two plain processes" in text
     assert f"The driver took {scale['driver']['20000']:.0f} MB at most for 20,000 rows" in text
     assert f"and {scale['driver']['200000']:.0f} MB for ten times as many" in text
-    assert f"A run takes {fixed:.0f} s anyway" in text
-    assert f"A photo takes {1000 * rate:.1f} ms of a machine" in text
+    started, local = (median(scale["seconds"][way]) for way in ("ray 1 start", "local"))
+    assert f"a run takes {fixed:.0f} s whatever the number of photos, {started:.1f} s of them for Ray" in text
+    assert f"a photo takes {1000 * rate:.1f} ms of a machine" in text
+    assert f"no more than the {1000 * local / scale['photos']:.1f} ms of the local engine" in text
 
 
 def test_the_page_on_scale_shows_what_was_killed():
